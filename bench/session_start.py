@@ -3,7 +3,7 @@
     python -m bench.session_start [--rounds 5] [--python OTHER/bin/python]
 
 Each start is a process of its own: imports, `getOrCreate()`, and the first statement, which is SHOW NAMESPACES. With
-Pravega that starts the catalog service, too. The archive is the one that `pyspark-pravega class-archive` wrote before;
+Pravega that starts the catalog service, too. The archive is the one that an earlier session had recorded;
 without it, only one of these two is measured. `--python` names a Python with another PySpark, to compare with.
 """
 

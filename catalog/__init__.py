@@ -28,17 +28,10 @@ def connect(catalog: str = "pravega", **options: str | int | bool | None) -> Pra
         The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
         `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
-    Returns
-    -------
-    PravegaCatalog
-        The catalog; as a context manager it closes its connections at the end.
+    Returns the catalog; as a context manager it closes its connections at the end.
 
-    Raises
-    ------
-    InvalidOptionError
-        If there is no such option, or its value is wrong.
-    InvalidNameError
-        If no catalog can have the name `catalog`.
+    Raises InvalidOptionError if there is no such option, or its value is wrong; InvalidNameError if no catalog can have
+    the name `catalog`.
 
     Examples
     --------

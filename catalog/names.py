@@ -195,7 +195,8 @@ class TableOfScope(_Scoped):
             return super().load(request)
         except (StreamNotFoundError, PermissionDeniedError):
             refused = _find_what_no_view_has(request)
-            view = views.find(self.catalog, self.identifier) if request.or_view or refused is not None else None
+            wanted = request.or_view or refused is not None
+            view = views.find(self.catalog, self.identifier, to_read=refused is None) if wanted else None
             if view is None:
                 raise
             if refused is not None:

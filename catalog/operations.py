@@ -7,13 +7,11 @@ import threading
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
-from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.datasource.stream_source.admission import Limits
-from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
+from pyspark_pravega.datasource.stream_source.source import MicroBatchEnd
 from pyspark_pravega.errors import PravegaError
 
 from . import protocol as r
@@ -28,7 +26,6 @@ from .protocol.replies import (
     KeySpace,
     MetadataDescription,
     MetadataRows,
-    MicroBatchEnd,
     PlannedRead,
     ProcedureDescription,
     QueryCommands,
@@ -42,7 +39,8 @@ from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
 from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream
-from .streaming import micro_batches, sink_tables
+from .streaming import sink_tables
+from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, views
 from .tables.time_travel import check_column_options
 from .writing.insert import InsertEnd, InsertStart, MicroBatch, select_write_options
@@ -82,9 +80,7 @@ class Operations:
     def __init__(self) -> None:
         self._connections = Connections()
         self._inserts = Inserts()
-        self._changes = ChangesMemory()
-        self._source = SourceMemory()
-        self._queries = ReadingQueries()
+        self._reads = StreamingReads()
         self._servers = QueryServers()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
@@ -114,8 +110,8 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
-        if isinstance(request, r.StreamRequest) and find_table_kind(request.table).is_merged:
-            return micro_batches.answer_for_several_streams(catalog, self._source, request)
+        if isinstance(request, r.StreamRequest):
+            return self._reads.answer(catalog, request)
         match request:
             case r.DefaultNamespace():
                 return namespaces.find_default_namespace(catalog)
@@ -200,35 +196,9 @@ class Operations:
                 return planning.take_aggregation(catalog, request)
             case r.PlanChanges():
                 return planning.plan_changes(catalog, request)
-            case r.StartOfChanges():
-                return micro_batches.find_start_of_changes(catalog, request)
-            case r.EndOfChanges():
-                return micro_batches.find_end_of_changes(catalog, self._source, request)
-            case r.LimitsOfChanges():
-                return micro_batches.find_limits_of_changes(catalog, request)
-            case r.PlanNewChanges():
-                return micro_batches.plan_new_changes(catalog, self._changes, request)
-            case r.StartOfStream():
-                return micro_batches.find_start(catalog, self._source, request)
-            case r.LastOfStream():
-                return micro_batches.find_last(catalog, self._source, request)
-            case r.LimitsOfStream():
-                return micro_batches.find_limits(catalog, self._source, request)
-            case r.EndOfMicroBatch():
-                return micro_batches.find_end(catalog, self._source, self._queries, request)
-            case r.PlanMicroBatch():
-                return micro_batches.plan_micro_batch(catalog, self._source, self._queries, request)
-            case r.PlanRealTime():
-                return micro_batches.plan_real_time(catalog, self._source, self._queries, request)
-            case r.EndOfRealTime():
-                return micro_batches.find_end_of_real_time(catalog, self._source, request)
-            case r.CommitMicroBatch():
-                micro_batches.commit_micro_batch(catalog, self._source, self._queries, request)
-                return None
             case r.StopStream(checkpoint=checkpoint):
                 with shield():
-                    self._queries.note_stopped(checkpoint)
-                    self._source.forget(checkpoint)
+                    self._reads.note_stopped(checkpoint)
                 return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)

@@ -149,7 +149,8 @@ def serve(requests: int, replies: int) -> None:
 
 
 def main() -> None:
-    """Run the service on this process's stdin and stdout."""
+    """Run the service on this process's stdin and stdout; the arguments are where plug-ins are found."""
+    sys.path += sys.argv[1:]  # last, so that they take no installed module's place
     # Ctrl-C in a shell reaches all its processes but means the statement, which the driver cancels by a request.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(format="pyspark-pravega: %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)

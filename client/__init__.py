@@ -53,10 +53,7 @@ def connect(config: ClientConfig, *, first_contact: float | None = None) -> Prav
         Seconds to keep trying a controller or a registry that has never answered, if it refuses connections or its host
         is unknown. By default the configuration's `retry_timeout`.
 
-    Returns
-    -------
-    Pravega
-        The services; as a context manager it closes their connections at the end.
+    Returns the services; as a context manager it closes their connections at the end.
 
     Examples
     --------
@@ -162,10 +159,6 @@ class Pravega:
         name : str
         primary_key_length : int, optional
             Needed for a table with secondary keys; see `KeyValueTable`.
-
-        Returns
-        -------
-        KeyValueTable
         """
         with self._lock:
             key = scope, name, primary_key_length
@@ -185,14 +178,7 @@ class Pravega:
         namespace : str, optional
             The schemas of a scope are in the namespace of its name. None is the default namespace.
 
-        Returns
-        -------
-        SchemaRegistry
-
-        Raises
-        ------
-        InvalidOptionError
-            The configuration has no address of a registry.
+        Raises InvalidOptionError if the configuration has no address of a registry.
         """
         with self._lock:
             if namespace not in self._registries:

@@ -56,11 +56,10 @@ class ClientConfig:
         Seconds for one request.
     retry_timeout : float
         Seconds for all tries of one request.
+    allow_plain_registry : bool
+        True lets credentials go to an `http://` registry, in the clear, though the controller's address asks for TLS.
 
-    Raises
-    ------
-    InvalidOptionError
-        A value that cannot work; the message names it.
+    Raises InvalidOptionError if a value that cannot work; the message names it.
 
     Examples
     --------
@@ -80,11 +79,19 @@ class ClientConfig:
     validate_hostname: bool = True
     request_timeout: float = 30.0
     retry_timeout: float = 60.0
+    allow_plain_registry: bool = False
 
     def __post_init__(self) -> None:
         parse_controller_uri(self.controller_uri)
         if self.registry_uri is not None:
             _check_registry_uri(self.registry_uri)
+            is_plain = urlsplit(self.registry_uri).scheme == "http"
+            if is_plain and self.tls and self.effective_registry_credentials and not self.allow_plain_registry:
+                raise InvalidOptionError(
+                    f"the schema registry address '{self.registry_uri}' would send the login in the clear, while the "
+                    "controller is reached by TLS; give an https:// address, or set "
+                    "'security.allow-plain-registry' to true"
+                )
         for name in ("request_timeout", "retry_timeout"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):

@@ -79,6 +79,26 @@ def load_credentials(reference: str) -> Credentials:
     The attribute is an object with a method `authorization()`, or a class or function that returns one when called
     without arguments. Raises InvalidOptionError, which names the reference.
     """
+    target = load_plug_in(reference)
+    if isinstance(target, type) or not isinstance(target, Credentials):
+        if not callable(target):
+            raise InvalidOptionError(f"the credentials plug-in '{reference}' has no method authorization()")
+        try:
+            target = target()
+        except (Exception, SystemExit) as error:
+            # Only the class of the error is shown, since its text may hold what the plug-in was configured with.
+            raise InvalidOptionError(
+                f"the credentials plug-in '{reference}' could not be created ({type(error).__name__})"
+            ) from error
+        if not isinstance(target, Credentials):
+            raise InvalidOptionError(
+                f"the object that the credentials plug-in '{reference}' returned has no method authorization()"
+            )
+    return target
+
+
+def load_plug_in(reference: str) -> object:
+    """Return what a plug-in's name `package.module:attribute` stands for. Raises InvalidOptionError, which names it."""
     module_name, colon, attribute_path = reference.partition(":")
     if not colon or not module_name or not attribute_path:
         raise InvalidOptionError(f"the credentials plug-in '{reference}' must be written as package.module:attribute")
@@ -94,20 +114,6 @@ def load_credentials(reference: str) -> Credentials:
             target = getattr(target, name)
         except AttributeError as error:
             raise InvalidOptionError(f"the credentials plug-in '{reference}': there is no '{name}'") from error
-    if isinstance(target, type) or not isinstance(target, Credentials):
-        if not callable(target):
-            raise InvalidOptionError(f"the credentials plug-in '{reference}' has no method authorization()")
-        try:
-            target = target()
-        except (Exception, SystemExit) as error:
-            # Only the class of the error is shown, since its text may hold what the plug-in was configured with.
-            raise InvalidOptionError(
-                f"the credentials plug-in '{reference}' could not be created ({type(error).__name__})"
-            ) from error
-        if not isinstance(target, Credentials):
-            raise InvalidOptionError(
-                f"the object that the credentials plug-in '{reference}' returned has no method authorization()"
-            )
     return target
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tenacity
 
@@ -45,14 +45,22 @@ _LEAST_FIRST_CONTACT = 2.5
 _REMEMBERED = 60.0
 """Seconds for which a failed first contact shortens later ones."""
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
-"""When the retries end that the current call is part of."""
-_outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", default=None)
-"""When the outermost retries that the current call is part of began, and when they end."""
-_tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
-"""Counts all tries, including nested ones, for the message of the outermost retries."""
-_repeats: ContextVar[list[int] | None] = ContextVar("repeats", default=None)
-"""Counts the tries after a first one, for `count_repeats`."""
+
+class _Around(NamedTuple):
+    """The retries that the current call is part of: when the innermost end, and when the outermost began and end.
+
+    `tries` counts all tries, `repeats` those after a first one, for `count_repeats`.
+    """
+
+    deadline: float = float("inf")
+    began: float = 0.0
+    end: float = float("inf")
+    tries: list[int] | None = None
+    repeats: list[int] | None = None
+
+
+_NOTHING = _Around()
+_around: ContextVar[_Around] = ContextVar("around", default=_NOTHING)
 
 _logged: dict[str, float] = {}
 """When the log last said that a server cannot be reached, by server (`time.monotonic`)."""
@@ -71,6 +79,11 @@ class FirstContact:
         self._answered = False
         self._since: float | None = None
         self._lock = threading.Lock()
+
+    @property
+    def open(self) -> bool:
+        """Return whether the server has never answered, and may not be tried for as long as others."""
+        return self._seconds is not None and not self._answered
 
     def note_answer(self) -> None:
         """Note that the server has answered: if it is unreachable later, it is only away for a while."""
@@ -112,22 +125,25 @@ def describe_unreached(error: OSError) -> str | None:
 @contextmanager
 def limit_retries(seconds: float) -> Iterator[None]:
     """Limit the retries in the body of a `with` block to `seconds`, whatever their own time limits are."""
-    outer = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
-    try:
+    with _enter(deadline=min(_around.get().deadline, time.monotonic() + seconds)):
         yield
-    finally:
-        _deadline.reset(outer)
 
 
 @contextmanager
 def count_repeats() -> Iterator[list[int]]:
     """Count the calls that are tried again in the body of a `with` block; the list's only element is their number."""
     repeats = [0]
-    outer = _repeats.set(repeats)
-    try:
+    with _enter(repeats=repeats):
         yield repeats
+
+
+@contextmanager
+def _enter(**changes: Any) -> Iterator[None]:
+    token = _around.set(_around.get()._replace(**changes))
+    try:
+        yield
     finally:
-        _repeats.reset(outer)
+        _around.reset(token)
 
 
 def retry(
@@ -151,11 +167,11 @@ def retry(
     When the time is over, the last error is raised; the message of the outermost retries has the number of tries.
     Raises Cancelled once nobody waits for the call any more.
     """
-    now, outer = time.monotonic(), _tries.get()
-    deadline = min(now + timeout, _deadline.get())
+    now, outer = time.monotonic(), _around.get()
+    deadline = min(now + timeout, outer.deadline)
     timeout = max(0.0, deadline - now)
-    tries = [0] if outer is None else outer
-    whole = _outermost.get() or (now, deadline)
+    tries = [0] if outer.tries is None else outer.tries
+    began, end = (now, deadline) if outer.tries is None else (outer.began, outer.end)
 
     def can_retry(error: BaseException) -> bool:
         if isinstance(error, ServerUnavailableError) and error.at_first_contact:
@@ -168,14 +184,13 @@ def retry(
         spent = (state.seconds_since_start or 0.0) + state.upcoming_sleep
         if spent > timeout - min(LEAST_SECONDS, timeout / 4):
             return True
-        error = _find_unreached_error(state)
-        if error is None or error.unreached is None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(error, ServerUnavailableError) or error.unreached is None:
             return False
         left = first_contact.seconds_left(now) if first_contact is not None else float("inf")
         if left < state.upcoming_sleep:
             error.at_first_contact = True
             return True
-        began, end = whole
         if time.monotonic() + state.upcoming_sleep - began >= LOG_AFTER_SECONDS:
             log_unreached(error.unreached, min(left, end - time.monotonic()))
         return False
@@ -183,12 +198,10 @@ def retry(
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
-        if (repeats := _repeats.get()) is not None and retrying.statistics["attempt_number"] > 1:
-            repeats[0] += 1
-        left = deadline - time.monotonic()
-        with limit_retries(left):
-            # A first try is made in any case; later ones only start with time left (see `is_over`).
-            return operation(max(left, 0.001))
+        if outer.repeats is not None and retrying.statistics["attempt_number"] > 1:
+            outer.repeats[0] += 1
+        # A first try is made in any case; later ones only start with time left (see `is_over`).
+        return operation(max(deadline - time.monotonic(), 0.001))
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(can_retry),
@@ -197,11 +210,11 @@ def retry(
         sleep=sleep,
         reraise=True,
     )
-    token, token_of_whole = _tries.set(tries), _outermost.set(whole)
     try:
-        return retrying(attempt)
+        with _enter(deadline=deadline, began=began, end=end, tries=tries):
+            return retrying(attempt)
     except PravegaError as error:
-        if outer is not None or tries[0] == 1:
+        if outer.tries is not None or tries[0] == 1:
             raise
         if isinstance(error, ServerUnavailableError) and error.at_first_contact:
             ended = f"{time.monotonic() - now:.3g} s, since it has never answered; 'retry-timeout' sets how long"
@@ -212,11 +225,3 @@ def retry(
         last = type(error)(f"{error.message} (gave up after {tries[0]} tries in {ended})")
         vars(last).update(vars(error) | {"message": last.message})
         raise last from error
-    finally:
-        _tries.reset(token)
-        _outermost.reset(token_of_whole)
-
-
-def _find_unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error if isinstance(error, ServerUnavailableError) else None

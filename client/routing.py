@@ -8,7 +8,7 @@ client writes them, or they lose their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ _STRINGS = ("string", "large_string")
 
 _FEW = 16
 """Up to this number, keys are hashed faster one by one than together, block by block."""
+
+Words = TypeVar("Words", int, npt.NDArray[Any])
+"""One word of 64 bits, or many; the mask takes nothing from many."""
 
 _M64 = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
@@ -57,22 +60,23 @@ def _make_fraction(low: int) -> float:
     return float(low >> 12) / float(1 << 52)
 
 
-def _rotate(value: int, bits: int) -> int:
+def _rotate(value: Words, bits: int) -> Words:
     return (value << bits | value >> (64 - bits)) & _M64
 
 
-def _scramble_1(k1: int) -> int:
+def _scramble_1(k1: Words) -> Words:
     return _rotate(k1 * _C1 & _M64, 31) * _C2 & _M64
 
 
-def _scramble_2(k2: int) -> int:
+def _scramble_2(k2: Words) -> Words:
     return _rotate(k2 * _C2 & _M64, 33) * _C1 & _M64
 
 
-def _mix(value: int) -> int:
+def _mix(value: Words) -> Words:
     value = (value ^ value >> 33) * 0xFF51AFD7ED558CCD & _M64
     value = (value ^ value >> 33) * 0xC4CEB9FE1A85EC53 & _M64
-    return value ^ value >> 33
+    mixed: Words = value ^ value >> 33
+    return mixed
 
 
 def _hash_murmur3_low(data: bytes, seed: int) -> int:
@@ -169,6 +173,7 @@ def _take_utf16_units(
 def _hash_units(
     units: npt.NDArray[np.uint16], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
+    """Hash all keys together. One by one, an INSERT without the native module would take three times as long."""
     # The longest first: then the keys that have an n-th block are always a prefix, and no masks are needed.
     order = np.argsort(-lengths, kind="stable")
     position, unit_count = starts[order], lengths[order]
@@ -183,23 +188,23 @@ def _hash_units(
     while active > _FEW:
         at = position[:active] + block * 8
         a, b = h1[:active], h2[:active]
-        a ^= _scramble_1_many(words[at])
-        a[:] = (_rotate_many(a, 27) + b) * np.uint64(5) + np.uint64(0x52DCE729)
-        b ^= _scramble_2_many(words[at + 4])
-        b[:] = (_rotate_many(b, 31) + a) * np.uint64(5) + np.uint64(0x38495AB5)
+        a ^= _scramble_1(words[at])
+        a[:] = (_rotate(a, 27) + b) * 5 + 0x52DCE729
+        b ^= _scramble_2(words[at + 4])
+        b[:] = (_rotate(b, 31) + a) * 5 + 0x38495AB5
         block += 1
         active = int(np.count_nonzero(blocks[:active] > block))
     at = position + blocks * 8
     rest = (unit_count - blocks * 8) * 2
     # Zero bytes scramble to zero, so an absent tail needs no special case.
-    h1 ^= _scramble_1_many(words[at] & _make_low_masks(np.minimum(rest, 8)))
-    h2 ^= _scramble_2_many(words[at + 4] & _make_low_masks(np.maximum(rest - 8, 0)))
+    h1 ^= _scramble_1(words[at] & _make_low_masks(np.minimum(rest, 8)))
+    h2 ^= _scramble_2(words[at + 4] & _make_low_masks(np.maximum(rest - 8, 0)))
     total = (unit_count * 2).astype(np.uint64)
     h1 ^= total
     h2 ^= total
     h1 += h2
     h2 += h1
-    low = _finish_many(h1) + _finish_many(h2)
+    low = _mix(h1) + _mix(h2)
     result = np.empty(len(order), np.float64)
     result[order] = (low >> np.uint64(12)).astype(np.float64) / float(1 << 52)
     for key in order[:active].tolist():
@@ -211,25 +216,6 @@ def _hash_units(
 def _make_low_masks(count: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     masks = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
     return masks[count]
-
-
-def _rotate_many(value: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
-    return value << np.uint64(bits) | value >> np.uint64(64 - bits)
-
-
-def _scramble_1_many(k1: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    return _rotate_many(k1 * np.uint64(_C1), 31) * np.uint64(_C2)
-
-
-def _scramble_2_many(k2: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    return _rotate_many(k2 * np.uint64(_C2), 33) * np.uint64(_C1)
-
-
-def _finish_many(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    shift = np.uint64(33)
-    value = (value ^ value >> shift) * np.uint64(0xFF51AFD7ED558CCD)
-    value = (value ^ value >> shift) * np.uint64(0xC4CEB9FE1A85EC53)
-    return value ^ value >> shift
 
 
 class SegmentRouter:

@@ -25,6 +25,8 @@ from pyspark_pravega.errors import (
 from .config import ClientConfig, Endpoint
 from .retry import describe_unreached
 
+_PROBE_SECONDS = 2.0
+
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10
 _NOT_YET_VALID = 9
@@ -198,6 +200,28 @@ def make_host_name_error(endpoint: Endpoint) -> TlsError:
     )
 
 
+def speak_tls(connection: socket.socket, endpoint: Endpoint) -> ssl.SSLSocket:
+    """Begin TLS with a server that is not trusted, to see what it is. Raises OSError. Nothing secret may be sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context.wrap_socket(connection, server_hostname=endpoint.host)
+
+
+def is_tls(endpoint: Endpoint) -> bool | None:
+    """Return whether a server answers a TLS greeting; None if it accepts no connection. Nothing secret is sent."""
+    try:
+        connection = socket.create_connection((endpoint.host, endpoint.port), timeout=_PROBE_SECONDS)
+    except OSError:
+        return None
+    try:
+        with connection, speak_tls(connection, endpoint):
+            return True
+    except OSError:
+        return False
+
+
 def make_not_tls_error(endpoint: Endpoint) -> TlsError:
     """Make the error for a server that did not answer the handshake with TLS."""
     return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
@@ -206,6 +230,7 @@ def make_not_tls_error(endpoint: Endpoint) -> TlsError:
 # gRPC says only in the text of UNAVAILABLE that TLS failed, and how.
 _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
     ("Hostname Verification", lambda endpoint, detail: make_host_name_error(endpoint)),
+    ("is not in peer certificate", lambda endpoint, detail: make_host_name_error(endpoint)),  # before 1.76
     ("WRONG_VERSION_NUMBER", lambda endpoint, detail: make_not_tls_error(endpoint)),
     ("certificate has expired", make_expired_certificate_error),
     ("certificate is not yet valid", make_expired_certificate_error),

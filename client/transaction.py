@@ -26,6 +26,7 @@ from pyspark_pravega.errors import (
 
 from .cancellation import run_in_background
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
+from .reminder import Reminder
 from .retry import limit_retries
 from .stream import MAX_EPOCH, SegmentRange, Stream, get_transaction_epoch, make_transaction_segment_id
 
@@ -116,16 +117,7 @@ class Transaction:
         lease_ms : int
             Milliseconds that the transaction lives after each ping; see `Controller.create_transaction` for the limits.
 
-        Returns
-        -------
-        Transaction
-
-        Raises
-        ------
-        InvalidOptionError
-            The lease is out of bounds.
-        StreamNotFoundError
-        StreamSealedError
+        Raises InvalidOptionError if the lease is out of bounds; StreamNotFoundError, StreamSealedError.
         """
         if lease_ms >= _FIRST_LEASE_MS:
             created = controller.create_transaction(stream, lease_ms)
@@ -137,10 +129,7 @@ class Transaction:
     def rejoin(cls, controller: Controller, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> Transaction:
         """Return a transaction that another process has begun, whatever state it is in.
 
-        Raises
-        ------
-        StreamNotFoundError
-            There is no such stream, or it does not have the epoch of the id.
+        Raises StreamNotFoundError if there is no such stream, or it does not have the epoch of the id.
         """
         epoch = get_transaction_epoch(transaction)
         if epoch > MAX_EPOCH:
@@ -225,7 +214,7 @@ class Transaction:
         """Commit, and wait until the commit is done: then all readers see the events.
 
         If an answer is lost, the server is asked for the state of the transaction, and for the commit again as long as
-        that has not begun.
+        that has not begun, and if it does not get done.
 
         Parameters
         ----------
@@ -237,27 +226,26 @@ class Transaction:
             Returns whether the segment stores have merged all segments of the transaction. It is the last step before
             the controller calls the transaction committed, and cheaper to ask for; the controller is asked right after.
 
-        Raises
-        ------
-        TransactionNotOpenError
-            The transaction is aborted or unknown. No event of it is visible.
-        ServerTimeoutError
-            The commit has begun but is not done; it will be without further action.
-        TransactionOutcomeUnknownError
-            The server cannot be asked, or fails each time.
-        AuthenticationError
-        PermissionDeniedError
+        Raises TransactionNotOpenError if the transaction is aborted or unknown, so that no event of it is visible;
+        ServerTimeoutError if the commit has begun and may still be done, although the server was reminded of it;
+        TransactionOutcomeUnknownError if the server cannot be asked, or fails each time; AuthenticationError,
+        PermissionDeniedError.
         """
         # Pings continue until the request is accepted, which may take several tries.
         self._decided = True
         deadline = time.monotonic() + timeout
         writer, noted = event_time or ("", None)
         pause, state, failures = 0.01, TransactionStatus.OPEN, 0
+        reminder = make_commit_reminder(self.stream, self.id)
+
+        def ask() -> None:
+            self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
+
         while True:
             error: PravegaError | None = None
             try:
                 if state is TransactionStatus.OPEN:
-                    self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
+                    ask()
                     self._stop.set()
                 if merged is not None and _wait_until_merged(
                     merged, min(_MERGING_SECONDS, deadline - time.monotonic())
@@ -285,18 +273,18 @@ class Transaction:
             if time.monotonic() + pause > deadline:
                 raise ServerTimeoutError(
                     f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
-                    f"{timeout:.3g} s; it needs no further action to become visible"
+                    f"{timeout:.3g} s; {reminder.explain()}. Do not write its events again: they become visible once "
+                    "the server has done it, and whoever waits for them asks for that again"
                 )
+            if state is TransactionStatus.COMMITTING and error is None:
+                reminder.ask_if_due(ask)
             time.sleep(pause)
             pause = min(pause * 1.2, 0.5)
 
     def abort(self) -> None:
         """Abort the transaction, unless it is already aborted or forgotten.
 
-        Raises
-        ------
-        TransactionNotOpenError
-            The transaction is committed.
+        Raises TransactionNotOpenError if the transaction is committed.
         """
         self._stop.set()
         try:
@@ -307,6 +295,11 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"Transaction({self.stream}, {self.id})"
+
+
+def make_commit_reminder(stream: Stream, transaction: uuid.UUID) -> Reminder:
+    """Make what asks again for the commit of a transaction; only once the controller calls it COMMITTING."""
+    return Reminder(f"commit transaction {transaction} on stream '{stream}'")
 
 
 def _wait_until_merged(merged: Callable[[], bool], seconds: float) -> bool:

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
-from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, read_connection_settings
-from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
 
 FIRST_CONTACT = 10.0
 """Seconds for which servers that have never answered are tried; see `read_first_contact`."""
 
+_LOGINS: tuple[tuple[tuple[o.Option[str | None], ...], Callable[..., Credentials]], ...] = (
+    ((o.USERNAME, o.PASSWORD), BasicCredentials),
+    ((o.AUTH_TYPE, o.AUTH_TOKEN), TokenCredentials),
+    ((o.CREDENTIALS,), load_credentials),
+)
+"""The ways to log in: options that belong together, and what makes credentials of their values."""
 
-def read_first_contact(options: Options) -> float | None:
+
+def read_first_contact(options: o.Options) -> float | None:
     """Return how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
 
     Their addresses may be wrong, and an error loses nothing. A `retry-timeout` that is set takes precedence.
     """
-    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
+    return None if options.is_set(o.RETRY_TIMEOUT) else FIRST_CONTACT
 
 
-def read_client_config(options: Options) -> ClientConfig:
+def read_client_config(options: o.Options) -> ClientConfig:
     """Return how to connect; raises InvalidOptionError for options that are missing or contradict each other."""
-    settings = read_connection_settings(options)
     return ClientConfig(
-        controller_uri=settings.controller_uri,
-        registry_uri=settings.schema_registry_uri,
-        credentials=_make_credentials(settings.login),
-        trust_store=settings.trust_store,
-        validate_hostname=settings.validate_hostname,
-        request_timeout=settings.request_timeout,
-        retry_timeout=settings.retry_timeout,
+        controller_uri=options.require(o.CONTROLLER_URI),
+        registry_uri=options.get(o.SCHEMA_REGISTRY_URI),
+        credentials=read_credentials(options),
+        trust_store=options.get(o.TRUST_STORE),
+        validate_hostname=options.get(o.VALIDATE_HOSTNAME),
+        allow_plain_registry=options.get(o.ALLOW_PLAIN_REGISTRY),
+        request_timeout=options.get(o.REQUEST_TIMEOUT).total_seconds(),
+        retry_timeout=options.get(o.RETRY_TIMEOUT).total_seconds(),
     )
 
 
-def _make_credentials(login: Login | None) -> Credentials | None:
-    match login:
-        case None:
-            return None
-        case BasicLogin(username, password):
-            return BasicCredentials(username, password)
-        case TokenLogin(method, token):
-            return TokenCredentials(method, token)
-        case PlugInLogin(path):
-            return load_credentials(path)
+def read_credentials(options: o.Options) -> Credentials | None:
+    """Read the login. The one in the strongest place counts, so conf can replace that of the environment.
+
+    Raises InvalidOptionError when it is incomplete or given in two ways.
+    """
+    ranks = [max(map(options.source, keys)) for keys, _ in _LOGINS]
+    strongest = max(ranks)
+    if strongest is o.Source.DEFAULT:
+        return None
+    chosen = [way for way, rank in zip(_LOGINS, ranks, strict=True) if rank == strongest]
+    if len(chosen) > 1:
+        keys = " and ".join(f"'{keys[0].key}'" for keys, _ in chosen)
+        raise InvalidOptionError(
+            f"The login is given in more than one way: {keys}. Set one of "
+            "'security.username' with 'security.password', 'security.auth-type' with 'security.auth-token', "
+            "or 'security.credentials'."
+        )
+    ((parts, make),) = chosen
+    values = [options.get(part) for part in parts]
+    if None in values:
+        wanted, given = sorted(parts, key=lambda part: options.get(part) is not None)
+        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; set both or neither.")
+    return make(*values)

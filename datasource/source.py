@@ -105,7 +105,7 @@ class PravegaDataSource(DataSource):
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(read_client_config(options)) as pravega:
-            table = load_table_of_options(pravega, options, schema)
+            table = load_table_of_options(pravega, options, schema, writing=True)
             refuse_stream_column(options, "in Spark without the adapter's jar")
             prepared = open_table(pravega, table, options).prepare_insert(schema)
             if (plain := prepared.make_plain_writer(schema)) is not None:

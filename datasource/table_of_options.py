@@ -24,12 +24,14 @@ _THREADS = 8
 """Streams that are loaded at the same time."""
 
 
-def load_table_of_options(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
+def load_table_of_options(
+    pravega: Pravega, options: o.Options, schema: StructType | None, *, writing: bool = False
+) -> StreamTable:
     """Return the table of the options: as stored, unless format or framing are given.
 
     The stream may be `name$type`, for its events of one type, or `name$changelog`. Several streams make one table, see
-    `merge_tables`. Raises StreamNotFoundError for a missing stream, and DifferentSchemasError for streams that do not
-    fit each other.
+    `merge_tables`. Raises StreamNotFoundError for a missing stream, DifferentSchemasError for streams that do not fit
+    each other, and InvalidOptionError where events of the given format are to be written among others.
     """
     several = [option for option in (o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS) if options.is_set(option)]
     if len(several) > 1:
@@ -39,9 +41,10 @@ def load_table_of_options(pravega: Pravega, options: o.Options, schema: StructTy
         )
     if not several or several == [o.STREAM]:
         name = TableName.parse(options.require(o.STREAM))
-        return _load_named_table(
-            pravega, options, Member(Stream(options.require(o.SCOPE), name.stream), name.part), schema
-        )
+        stream = Stream(options.require(o.SCOPE), name.stream)
+        if writing:
+            _check_written_format(pravega, options, stream)
+        return _load_named_table(pravega, options, Member(stream, name.part), schema)
     scope, text = options.require(o.SCOPE), str(options.text(several[0])).strip()
     names = MemberChoice.of(options, scope).find(pravega)
     if not names:
@@ -79,6 +82,28 @@ def load_members(
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return list(threads.map(cancellation.carry_over(load_member), names))
+
+
+def _check_written_format(pravega: Pravega, options: o.Options, stream: Stream) -> None:
+    """Raise InvalidOptionError for text into a table of a binary format, and the other way round.
+
+    Text of one kind may be meant for a table of another, such as JSON that another program has made. Bytes (`raw`) are
+    written as they are, and so is all with a `framing` that is given.
+    """
+    format = options.get(o.FORMAT)
+    if not options.is_set(o.FORMAT) or options.is_set(o.FRAMING) or format == "raw":
+        return
+    declared = read_own_properties(pravega.controller.stream_configuration(stream).tags).get(o.FORMAT.key, format)
+    if declared not in ("raw", format) and any(_is_binary(one) for one in (declared, format)):
+        raise InvalidOptionError(
+            f"'{o.FORMAT.key}'='{format}' is given, but stream {stream} is a table of '{o.FORMAT.key}'='{declared}', "
+            f"and each SELECT on it would fail at such an event. Leave '{o.FORMAT.key}' out, to write '{declared}'; or "
+            f"add '{o.FRAMING.key}'='none', if other programs than that table read these events."
+        )
+
+
+def _is_binary(format: str) -> bool:
+    return format.rpartition("-")[2] in ("avro", "protobuf")
 
 
 def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema: StructType | None) -> StreamTable:

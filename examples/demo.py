@@ -75,9 +75,10 @@ Rows = list[tuple[str, ...]]
 def main() -> int:
     """Run all steps; return 0 if the three front ends agree, and the stream agrees with the batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--namespace", default="iot", help="scope that the tables are made in (default: iot)")
+    parser.add_argument("--namespace", default="demo", help="scope that the tables are made in (default: demo)")
     parser.add_argument("--keep", action="store_true", help="leave the tables when the cluster stays")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what was started ends on the way out
     try:
         return run(arguments.namespace, arguments.keep)
     except PravegaError as error:
@@ -125,7 +126,7 @@ def run(namespace: str, keep: bool) -> int:
         print("The stream has not written what the batch has written.", file=sys.stderr)
         return 1
     print("The same rows through " + ", ".join(answers) + ", and through a stream that was killed in the middle.")
-    print(NEXT)
+    print(NEXT_IN_A_CONTAINER if Path(__file__).is_relative_to("/opt/pyspark-pravega") else NEXT)
     return 0
 
 
@@ -389,6 +390,12 @@ Where to go next (.venv/bin/... in this checkout):
   pyspark-pravega sql                       the SQL shell; also: pyspark, submit, thriftserver, beeline
   pyspark-pravega doctor                    when something does not work
   docs/                                     streaming, options, guarantees
+"""
+NEXT_IN_A_CONTAINER = """
+Where to go next, beside the services of docker/compose.yaml:
+  docker compose -f docker/compose.yaml exec thriftserver pyspark-pravega sql      the SQL shell
+  docker compose -f docker/compose.yaml exec thriftserver pyspark-pravega doctor   when something does not work
+  docs/deployment.md#containers                                                    what else the image runs
 """
 
 if __name__ == "__main__":

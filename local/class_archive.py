@@ -19,8 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, describe_os_error
-
 from .directories import find_cache_directory
 from .java import Java
 
@@ -80,16 +78,6 @@ class ClassArchive:
             with suppress(FileNotFoundError):  # another process deletes it
                 if time.time() - other.stat().st_mtime > _UNUSED_S:
                     other.unlink()
-
-    def delete(self) -> bool:
-        """Delete the archive; return whether there was one. Raises SetupError if it cannot be deleted."""
-        try:
-            self.file.unlink()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise SetupError(f"The archive {self.file} cannot be deleted: {describe_os_error(error)}") from error
-        return True
 
 
 def find_server_archive(server: str, java: Java, class_path: Sequence[Path]) -> ClassArchive:

@@ -134,17 +134,9 @@ class LocalCluster:
         report : callable
             Receives progress, one line at a time.
 
-        Returns
-        -------
-        LocalCluster
-
-        Raises
-        ------
-        SetupError
-            There is no Java, a jar cannot be fetched, a server does not start (the message has the end of its log), or
-            a cluster of another kind already runs in the directory.
-        InvalidOptionError
-            A heap size, user or access entry has the wrong form.
+        Raises SetupError if there is no Java, a jar cannot be fetched, a server does not start (the message has the end
+        of its log), or a cluster of another kind already runs in the directory; InvalidOptionError if a heap size, user
+        or access entry has the wrong form.
 
         Examples
         --------
@@ -194,10 +186,7 @@ class LocalCluster:
     def stop(self, report: Report = ignore_report) -> None:
         """End the servers, and delete all files of the run but its logs. Stopping twice is harmless.
 
-        Raises
-        ------
-        SetupError
-            A server cannot be ended.
+        Raises SetupError if a server cannot be ended.
         """
         if self.directory.is_dir():
             with hold_lock(self.directory / "lock"):

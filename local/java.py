@@ -13,10 +13,7 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError, describe_os_error
 
 MINIMUM_VERSION = 17
-_INSTALL_HINT = (
-    f"install Java {MINIMUM_VERSION} or newer (the one that Spark uses will do) and put it on PATH, "
-    "or set JAVA_HOME to its directory"
-)
+_INSTALL_HINT = "install a Java runtime 17, 21 or 25 and put it on PATH, or set JAVA_HOME to its directory"
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _VERSION_TIMEOUT_S = 60.0
 
@@ -51,11 +48,13 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = describe_os_error(error) if isinstance(error, OSError) else error
         raise SetupError(f"Java at {executable} ({origin}) does not run: {reason}; {_INSTALL_HINT}") from error
-    match = _VERSION.search(result.stderr)
+    # Java repeats the options of the environment, which may hold passwords.
+    shown = "\n".join(line for line in result.stderr.splitlines() if "Picked up " not in line)
+    match = _VERSION.search(shown)
     if result.returncode != 0 or match is None:
         raise SetupError(
             f"Java at {executable} ({origin}) does not print its version "
-            f"(exit code {result.returncode}): {result.stderr.strip()[-500:]}; {_INSTALL_HINT}"
+            f"(exit code {result.returncode}): {shown.strip()[-500:]}; {_INSTALL_HINT}"
         )
     major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
     if major < MINIMUM_VERSION:
@@ -63,7 +62,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             f"Java at {executable} ({origin}) is version {major}; Spark and the local servers need "
             f"{MINIMUM_VERSION} or newer: {_INSTALL_HINT}"
         )
-    return Java(executable, major, result.stderr)
+    return Java(executable, major, shown)
 
 
 def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
@@ -71,7 +70,11 @@ def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
     if home:
         executable = Path(home, "bin", "java")
         if not os.access(executable, os.X_OK):
-            raise SetupError(f"JAVA_HOME is {home}, but {executable} is not a program: {_INSTALL_HINT}")
+            other = shutil.which("java", path=environment.get("PATH"))
+            unset = f"unset JAVA_HOME, which leaves {other}, or set it to another Java's directory"
+            raise SetupError(
+                f"JAVA_HOME is {home}, but {executable} is not a program: {unset if other else _INSTALL_HINT}"
+            )
         return executable, "from JAVA_HOME"
     found = shutil.which("java", path=environment.get("PATH"))
     if found is None:

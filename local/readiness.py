@@ -10,10 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import httpx
+
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import Credentials
-from pyspark_pravega.client.registry.http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError
+from pyspark_pravega.client.registry.http import HttpServer
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.retry import FirstContact
 from pyspark_pravega.client.segments.connection import Connection
@@ -125,9 +127,9 @@ class Probes:
             reply = server.request("GET", "/ping", query={}, body=None, headers=headers, seconds=_CALL_TIMEOUT_S)
         except OSError:
             return False
-        except (NotTakenError, NotAnsweredError, NoAnswerError) as error:
-            port, reason = server.endpoint.port, error.__cause__
-            raise PortLost(f"port {port} does not answer as Pravega's REST interface: {reason}") from error
+        except httpx.HTTPError as error:
+            port = server.endpoint.port
+            raise PortLost(f"port {port} does not answer as Pravega's REST interface: {error}") from error
         finally:
             server.close()
-        return reply.status == 200
+        return reply.status_code == 200

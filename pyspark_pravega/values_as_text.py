@@ -13,8 +13,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST_CELL = 200
 
 
-def format_cell(value: Any) -> str:
-    """Format a value for a cell of a table, without its middle if it is very long."""
+def format_cell(value: Any, longest: int = _LONGEST_CELL) -> str:
+    """Format a value for a cell of a table, without its middle if it has more than `longest` characters."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -22,13 +22,13 @@ def format_cell(value: Any) -> str:
     elif isinstance(value, datetime):
         text = value.isoformat(sep=" ")
     elif isinstance(value, bytes):
-        text = f"X'{value[:_LONGEST_CELL].hex().upper()}'"
+        text = f"X'{value[:longest].hex().upper()}'"
     elif isinstance(value, list | dict | tuple):
         text = json.dumps(convert_to_json(value), ensure_ascii=False)
     else:
         text = str(value)
-    if len(text) > _LONGEST_CELL:
-        text = f"{text[: _LONGEST_CELL - 20]}...{text[-16:]}"
+    if len(text) > longest:
+        text = f"{text[: longest - 20]}...{text[-16:]}"
     return escape_controls(text)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
@@ -20,8 +20,10 @@ T = TypeVar("T")
 class SettableAs(enum.Flag):
     """Where an option may be set: usually in several places."""
 
-    CATALOG = enum.auto()
-    """Catalog conf: `spark.sql.catalog.<name>.<key>`."""
+    START = enum.auto()
+    """Catalog conf, `spark.sql.catalog.<name>.<key>`, as the driver's conf had it when the driver started."""
+    SESSION = enum.auto()
+    """Catalog conf that a session has set since then; where to connect, and as whom, is no matter of sessions."""
     PROPERTY = enum.auto()
     """Table property: `TBLPROPERTIES ('<key>'='...')`."""
     READ = enum.auto()
@@ -30,6 +32,8 @@ class SettableAs(enum.Flag):
     """Option of a write: `df.write.option(...)`, `INSERT INTO t WITH ('<key>'='...')`."""
     SCRIPT = enum.auto()
     """Setting of a script that `pyspark-pravega run` runs: `SET <key> = ...`."""
+    CATALOG = START | SESSION
+    """Catalog conf, set at any time before the session uses the catalog."""
 
     def describe(self) -> str:
         """Name the places in words, as a list."""
@@ -41,11 +45,13 @@ class SettableAs(enum.Flag):
         return f"{', '.join(others)} or {last}" if others else last
 
     def _list_words(self) -> list[str]:
-        return [words for place, words in _WORDS.items() if place in self]
+        conf = [] if SettableAs.START not in self else [_CONF if SettableAs.SESSION in self else _CONF_AT_START]
+        return conf + [words for place, words in _WORDS.items() if place in self]
 
 
+_CONF = "catalog conf"
+_CONF_AT_START = "catalog conf at the driver's start"
 _WORDS = {
-    SettableAs.CATALOG: "catalog conf",
     SettableAs.PROPERTY: "table property",
     SettableAs.READ: "read option",
     SettableAs.WRITE: "write option",
@@ -85,6 +91,8 @@ class Option(Generic[T]):
     """Further help for a user who needs the option and has not set it."""
     of_changes: bool = False
     """Every format whose events are changes of rows knows the option, including formats of other distributions."""
+    property_type: OptionType[T] | None = None
+    """What a table property may be, if that is less than elsewhere: everybody who reads the table uses its text."""
 
     @property
     def of_formats(self) -> bool:
@@ -169,6 +177,10 @@ def _parse_plug_in(text: str) -> str:
     return text
 
 
+def _parse_plug_in_or_file(text: str) -> str:
+    return text if text.startswith("/") else _parse_plug_in(text)
+
+
 def at_least(option_type: OptionType[T], low: T, low_text: str) -> OptionType[T]:
     """Restrict an ordered type from below."""
     return between(option_type, low, low_text, None, "")
@@ -227,11 +239,30 @@ def _parse_scopes(text: str) -> bool | tuple[str, ...]:
 
 
 def _parse_pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"expected a Python regular expression, for example sensor-.* ({error})") from None
+    find_matches(text, [])
     return text
+
+
+def find_matches(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a regular expression matches as a whole, in their order.
+
+    Arrow's RE2 takes time in proportion to the text, whatever the expression, which may be somebody else's. So it has
+    no look-around and no references to groups. Raises ValueError for an expression that it does not take.
+    """
+    import pyarrow as pa  # most commands have no pattern
+    import pyarrow.compute as pc
+
+    try:
+        # Alone first: `a)|(b` would be an expression only between the parentheses.
+        pc.match_substring_regex(pa.array([""]), pattern=pattern)
+        matches = pc.match_substring_regex(pa.array(names, pa.string()), pattern=rf"\A(?:{pattern})\z")
+    except pa.ArrowInvalid as error:
+        reason = str(error).partition(": ")[2] or str(error)
+        raise ValueError(
+            f"expected a regular expression that RE2 takes, for example sensor-.* ({reason}). It has no look-around "
+            "and no references to groups"
+        ) from None
+    return [name for name, found in zip(names, matches.to_pylist(), strict=True) if found]
 
 
 def _parse_format_name(text: str) -> str:
@@ -247,6 +278,16 @@ _SWITCHES = ("true", "false", "yes", "no", "on", "off", "1", "0", "all", "none")
 def optional(option_type: OptionType[T]) -> OptionType[T | None]:
     """Accept the same text, for an option whose default is "not set" (None)."""
     return OptionType(option_type.name, option_type.parse)
+
+
+def _parse_json(text: str) -> str:
+    if text[0] not in "{[":
+        raise ValueError(
+            "expected JSON that begins with { or [. A table property cannot be the path of a file, which would be "
+            "opened with the rights of whoever reads the table: set the JSON itself, by ALTER TABLE ... SET "
+            "TBLPROPERTIES, or give the path as a read option"
+        )
+    return text
 
 
 def _parse_timestamp(text: str) -> datetime:
@@ -280,7 +321,9 @@ SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
     "`true`, `false`, or names of scopes, separated by commas", _parse_scopes
 )
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
+JSON_TEXT: OptionType[str] = OptionType("JSON", _parse_json)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
+PLUG_IN_OR_FILE: OptionType[str] = OptionType("path or `module:attribute`", _parse_plug_in_or_file)
 
 
 def stream_cut(*names: str) -> OptionType[str]:
@@ -292,5 +335,5 @@ def stream_cut(*names: str) -> OptionType[str]:
 
 
 QUERY = SettableAs.READ | SettableAs.WRITE
-CONNECTION = SettableAs.CATALOG | QUERY
+CONNECTION = SettableAs.START | QUERY
 TABLE = SettableAs.PROPERTY | QUERY

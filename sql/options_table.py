@@ -19,10 +19,18 @@ table property, catalog conf, environment variable, default. Upper and lower cas
 key, a key in the wrong place and an invalid value are errors; they say what is allowed.
 
 - **catalog conf**: `spark.sql.catalog.<name>.<key>`, for example `spark.sql.catalog.pravega.controller-uri`
+- **catalog conf at the driver's start**: the same, but it counts only as the driver's conf had it when the driver
+  started: by `--conf`, in `spark-defaults.conf`, by `configure()`. A session that sets it otherwise cannot use the
+  catalog, unless the driver's conf has `spark.pravega.session-connections=true`; see
+  [A server that many share](deployment.md#a-server-that-many-share)
 - **table property**: `CREATE TABLE ... TBLPROPERTIES ('<key>'='<value>')`
 - **read option**: `spark.read.option("<key>", "<value>")`, `SELECT ... FROM t WITH ('<key>'='<value>')`
 - **write option**: `df.write.option("<key>", "<value>")`, `INSERT INTO t WITH ('<key>'='<value>') ...`
 - **script setting**: `SET <key> = ...` in a script of `pyspark-pravega run`; see [Streaming](streaming.md#sql-scripts)
+
+The environment completes the catalog conf. It does not complete what a statement says of the connection: where a
+read or write option, or a keyword of Python's `connect()`, names an address, all addresses, the login and the trust
+store come from there too.
 
 Secrets are never shown, logged or accepted as table properties. In a catalog conf, write `${env:NAME}` instead
 of the secret: the catalog reads the driver's environment variable `NAME`. Do this before the driver starts, for

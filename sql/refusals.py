@@ -20,6 +20,10 @@ _BY_KEY = (
 _CHANGED = (
     f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
 )
+_APPEND = (
+    "DataFrames add rows by df.writeTo('<table>').append(), in place of createOrReplace() and of mode('overwrite') "
+    "with saveAsTable"
+)
 _USUAL_CATALOG = "pravega"
 """The catalog's name by default, in `configure` and in the commands."""
 _INSTEAD = {
@@ -33,6 +37,9 @@ _INSTEAD = {
     "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>'); or, with "
     "Spark 4.3, let `pyspark-pravega run job.sql` run the statement, which starts it as a streaming query, or start "
     "its query by CALL <catalog>.system.start_query(name => '...', query => '...', into => '...', checkpoint => '...')",
+    "SELECT ... FROM STREAM": "its rows have no end, and a client of SQL waits for it. Leave STREAM out for the rows "
+    "so far; or write INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run job.sql` runs; "
+    "or, in Python, spark.readStream.table('<table>').writeStream.format('console').start()",
     "CREATE TABLE ... AS SELECT FROM STREAM": "a session runs the query once, and a stream has no end. Use CREATE "
     "TABLE with columns, and then INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run "
     "job.sql` runs, which needs Spark 4.3; or write ....writeStream.option('checkpointLocation', '...')"
@@ -76,7 +83,8 @@ _INSTEAD = {
     "ALTER TABLE ... IDENTIFIER FIELDS": "that is an Iceberg statement. Key columns are the table property "
     "'primary-key' of tables of changes and of key-value tables",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
-    "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
+    "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first. "
+    f"{_APPEND}",
     "RENAME": "Pravega cannot rename a stream. Create a table of the new name and INSERT INTO it from the old one",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
@@ -152,7 +160,8 @@ _OF_ENTRIES = {
     "table. Use INSERT INTO, which replaces the rows of the same keys, after TRUNCATE TABLE if the other rows should "
     "go",
     "REPLACE TABLE": "its rows would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
-    "CREATE OR REPLACE TABLE": "its rows would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
+    "CREATE OR REPLACE TABLE": "its rows would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first. "
+    f"{_APPEND}",
     "readStream": "a key-value table keeps no history that could be read as a stream. Read it with spark.read, for "
     "example in foreachBatch, or write the changes to a stream too",
     "CHANGES": "a key-value table keeps no history. Write the changes to a stream too",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -46,6 +46,8 @@ class Options:
     _sources: Mapping[str, Source] = field(repr=False)
     _secrets: frozenset[str] = field(repr=False)
     _names: Mapping[str, str] = field(repr=False)
+    _withheld: frozenset[str] = frozenset()
+    """Options that the environment sets, where this does not count."""
 
     def get(self, option: Option[T]) -> T:
         """Return the value that counts: the strongest setting, else the default."""
@@ -78,6 +80,9 @@ class Options:
         if value is None:
             variable = f", or by the environment variable {option.env}" if option.env else ""
             hint = f" {option.hint}" if option.hint else ""
+            if option.key in self._withheld:
+                variable = ""
+                hint = f" The value of {option.env} does not count beside an address that an option gives."
             raise InvalidOptionError(
                 f"The option '{option.key}' is needed, but not set. Set it as "
                 f"{option.allowed.alternatives()}{variable}.{hint}"
@@ -99,6 +104,7 @@ class Resolution:
         self._texts: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
         self._names: dict[str, str] = {}
+        self._withheld: set[str] = set()
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
         """Add the settings of one place. All are checked, but those that a stronger place has set do not count.
@@ -114,20 +120,24 @@ class Resolution:
         for key, (name, given) in folded.items():
             option = self._declarations[key]
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
-            self._set(option, name, text, source, place.describe())
+            type = option.property_type if place is SettableAs.PROPERTY else None
+            self._set(replace(option, type=type or option.type), name, text, source, place.describe())
 
-    def add_environment(self) -> None:
-        """Add the environment's values of options that no place has set."""
+    def add_environment(self, withheld: frozenset[str]) -> None:
+        """Add the environment's values of options that no place has set, but for those of the keys `withheld`."""
         for option in self._declarations.values():
             # Unset and empty mean the same for environment variables.
             if option.env and option.key not in self._values and self._environment.get(option.env):
+                if option.key in withheld:
+                    self._withheld.add(option.key)
+                    continue
                 text = self._environment[option.env]
                 self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
         """Return the options that were collected."""
         secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
-        return Options(self._values, self._texts, self._sources, secrets, self._names)
+        return Options(self._values, self._texts, self._sources, secrets, self._names, frozenset(self._withheld))
 
     def _set(self, option: Option[Any], name: str, text: str, source: Source, where: str) -> None:
         value = _parse(option, name, text, where)
@@ -153,7 +163,7 @@ class Resolution:
         """Add to `refused`, if a place cannot have a key: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
-            known = [declared for declared, candidate in self._declarations.items() if place in candidate.allowed]
+            known = [declared for declared, candidate in self._declarations.items() if place & candidate.allowed]
             near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _is_like_secret(key) and not (near and self._declarations[near].secret)
@@ -167,7 +177,7 @@ class Resolution:
             refused[
                 f"'{name}' cannot be a table property: it belongs to the user who connects, and table properties"
             ] = f"are stored for all to see. Set it as {option.allowed.alternatives()}."
-        elif place not in option.allowed:
+        elif not place & option.allowed:
             refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
 
 

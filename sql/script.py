@@ -17,6 +17,7 @@ from pyspark_pravega.errors import InvalidScriptError
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 _LONGEST = 70
 _SESSION_ONLY = ("SET", "RESET", "USE")
+_LASTING = frozenset(("INSERT", "MERGE", "UPDATE", "DELETE", "CALL", "TRUNCATE", "ALTER", "DROP"))
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Statement:
     def is_setting(self) -> bool:
         """Return whether the statement sets or resets a conf of the session."""
         return self.words[0] in ("SET", "RESET")
+
+    @property
+    def is_of_session(self) -> bool:
+        """Return whether later statements need this one in each session: settings, USE, temporary views."""
+        return self.words[0] in (*_SESSION_ONLY, "DECLARE", "ADD") or bool({"TEMP", "TEMPORARY"} & {*self.words[1:5]})
+
+    @property
+    def lasts(self) -> bool:
+        """Return whether the statement, run twice, does twice what lasts. A CREATE finds its table there, or fails."""
+        first, *others = self.words
+        return first in _LASTING or (first in ("WITH", "FROM") and not _LASTING.isdisjoint(others))
 
     @property
     def changes_session_only(self) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
 from pyspark_pravega.local.state import ClusterInfo
+from pyspark_pravega.sql.options import SESSION_CONNECTIONS
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +22,8 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A session with the catalog `pravega` on plain servers. Tasks may fail twice."""
     builder = SparkSession.builder.master("local[2,3]").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
+    # Tests add catalogs of their own.
+    builder = builder.config(SESSION_CONNECTIONS, "true")
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
     # Of a heap of 1 GB, every aggregate, sort and join of a task would take 16 MB at once.

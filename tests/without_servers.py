@@ -14,8 +14,8 @@ _SESSIONS = frozenset(("spark", "secure_spark", "quick_spark", "sql", "thrift_ur
 _STARTING = _SERVERS | _SESSIONS
 """Fixtures that start a server or a JVM."""
 _PROGRAMS = (
-    "catalog/test_plug_in_credentials.py",
-    "catalog/test_service_process.py",
+    "catalog/storage/test_plug_in_credentials.py",
+    "catalog/protocol/test_service_process.py",
     "datasource/test_source.py",
     "datasource/test_worker_daemon.py",
     "docker",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,9 @@ def wheel_platform() -> str | None:
     if platform and platform not in TARGETS:
         sys.exit(f"{PLATFORM_SWITCH} is {platform!r}, but wheels are built for {', '.join(TARGETS)} only.")
     return platform or None
+
+
+OLDEST_RUST = (1, 85)
 
 
 def compile_native() -> bool:
@@ -90,10 +94,20 @@ def compile_native() -> bool:
 
 
 def find_cargo() -> str | None:
-    """Return the path of Rust's cargo, unless native code is switched off."""
+    """Return the path of a cargo that can compile the decoder, unless native code is switched off."""
     if os.environ.get(NATIVE_SWITCH, "").strip() == "0":
         return None
-    return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
+    cargo = shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
+    if cargo is None:
+        return None
+    # That of rustup may have no toolchain to run, that of a distribution may be old.
+    done = subprocess.run([cargo, "--version"], text=True, capture_output=True)
+    match = re.match(r"cargo (\d+)\.(\d+)", done.stdout)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST_RUST:
+        says = done.stdout.strip() if match else (done.stderr.strip() or "no version").splitlines()[0]
+        sys.stderr.write(f"The native decoder is left out: it takes Rust 1.85 or newer, and {cargo} says: {says}\n")
+        return None
+    return cargo
 
 
 def has_standard_library(target: str) -> bool:

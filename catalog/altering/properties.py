@@ -9,6 +9,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
+from pyspark_pravega.datasource.scan.dead_letters import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
@@ -73,12 +74,14 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
                     "CREATE TABLE with another name makes a table of several."
                 )
         settings = read_declared_settings(options)
-        read_bad_event_rule(options, stream)
+        bad_events = read_bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
             settings = replace(settings, tags=loaded.configuration.tags)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
+        if any(o.find_option(str(change.property)) is o.DEAD_LETTER for change in changes):
+            make_target_of_table(catalog.pravega, bad_events)
         policy_asked = any(str(change.property).lower() == o.COMPATIBILITY.key for change in changes)
         _apply(catalog, loaded, settings, properties.get("comment"), policy_asked)
     return describe(catalog, address, load_table(catalog.pravega, stream))

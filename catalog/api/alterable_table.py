@@ -72,10 +72,7 @@ class DescribedTable:
     def refresh(self) -> None:
         """Load the table again.
 
-        Raises
-        ------
-        StreamNotFoundError
-            If it was dropped.
+        Raises StreamNotFoundError if it was dropped.
         """
         self._described = self._load({})
 
@@ -102,16 +99,9 @@ class AlterableTable(DescribedTable):
         first : bool, default False
             Whether it is the first column.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If the column exists already, or `after` does not.
-        UnsupportedTypeError
-            If `field` is not a field, or its type is one that events cannot hold.
+        Raises UnsupportedOperationError if older events could not be read after the change; IncompatibleSchemaError if
+        the policy does not allow the change; InvalidOptionError if the column exists already, or `after` does not;
+        UnsupportedTypeError if `field` is not a field, or its type is one that events cannot hold.
 
         Examples
         --------
@@ -137,14 +127,8 @@ class AlterableTable(DescribedTable):
         name : str
             The name of the column, or the path of a field within a column.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
+        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
+        the policy does not allow the change, InvalidOptionError if there is no such column.
         """
         self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
 
@@ -158,14 +142,9 @@ class AlterableTable(DescribedTable):
         to : str
             The new name, without the path.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column, or one has the new name already.
+        Raises UnsupportedOperationError if older events could not be read after the change; IncompatibleSchemaError if
+        the policy does not allow the change; InvalidOptionError if there is no such column, or one has the new name
+        already.
         """
         self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
 
@@ -179,16 +158,9 @@ class AlterableTable(DescribedTable):
         type : pyarrow.DataType
             The new type.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
-        UnsupportedTypeError
-            If events cannot hold the new type.
+        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
+        the policy does not allow the change, InvalidOptionError if there is no such column, UnsupportedTypeError if
+        events cannot hold the new type.
         """
         path = self._split_path(name)
         column = StructType([StructField(path[-1], to_spark_type(name, type))])
@@ -202,14 +174,8 @@ class AlterableTable(DescribedTable):
         name : str
             The name of the column, or the path of a field within a column.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
+        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
+        the policy does not allow the change, InvalidOptionError if there is no such column.
         """
         self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
 
@@ -223,14 +189,8 @@ class AlterableTable(DescribedTable):
         comment : str
             The comment; the empty text removes it.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
+        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
+        the policy does not allow the change, InvalidOptionError if there is no such column.
         """
         self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
 
@@ -242,10 +202,7 @@ class AlterableTable(DescribedTable):
         properties : mapping of str to str or None
             The properties as `create_table` takes them; None removes one.
 
-        Raises
-        ------
-        InvalidOptionError
-            If a property is wrong, or cannot be changed.
+        Raises InvalidOptionError if a property is wrong, or cannot be changed.
         """
         self._alter(
             *(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
-from pyspark.sql.types import CharType, StructField, StructType, VarcharType
+from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
@@ -103,20 +103,7 @@ class RowsOfTable:
                 f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
                 "but a map has one value for each key. Keep one of them."
             )
-        if isinstance(field.dataType, CharType | VarcharType):
-            self._check_length(field, field.dataType.length, array)
-        if isinstance(field.dataType, CharType):
-            array = pc.utf8_rpad(array, field.dataType.length, " ")
         return array
-
-    def _check_length(self, field: StructField, longest: int, array: pa.Array) -> None:
-        lengths = pc.utf8_length(array)
-        if (pc.max(lengths).as_py() or 0) > longest:
-            place = self._rows + pc.index(pc.greater(lengths, longest), True).as_py()
-            raise InvalidRowError(
-                f"Row {place} has more than {longest} characters in column {field.name}, which is "
-                f"{field.dataType.simpleString()}"
-            )
 
 
 def _check_names(found: pa.Schema, columns: StructType) -> None:

@@ -11,21 +11,21 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError
-from pyspark_pravega.sql.connection_settings import convert_keywords
-from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all, split_name
+from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all
+from pyspark_pravega.sql.keywords import convert_keywords
 from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
 from ..names import find_in_scope
-from ..protocol.tables import CreateTable, Identifier
+from ..protocol.tables import CreateTable
 from ..queries.relations import suggest_near_tables
-from ..storage.catalogs import Catalog
+from ..storage.catalogs import CATALOG_NAME, OF_STATEMENT, Catalog
 from ..storage.reporting import prefix_errors
-from ..storage.spelling import resolve_stream
 from ..tables import namespaces
 from .arrow_columns import to_spark_columns
-from .details import ConsumerLag, inspect_table, list_lags, list_queries, refuse_metadata_table
+from .details import inspect_table, refuse_metadata_table
 from .table import Table
+from .watching import WatchedCatalog
 
 
 def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
@@ -33,13 +33,13 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     check_catalog_name(name)
     with prefix_errors("Catalog", name):
         settings = convert_keywords(options)
-        resolved = resolve(conf=settings)
+        resolved = resolve(conf=settings, is_conf_of_driver=False)
         config = read_client_config(resolved)
     pravega = connect(config, first_contact=read_first_contact(resolved))
-    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, pravega))
+    return PravegaCatalog(Catalog({**settings, CATALOG_NAME: name, OF_STATEMENT: "true"}, pravega))
 
 
-class PravegaCatalog:
+class PravegaCatalog(WatchedCatalog):
     """The namespaces and tables of one Pravega cluster, as `connect` of `pyspark_pravega.catalog` returns them.
 
     A catalog may be used by several threads. As a context manager it closes its connections at the end.
@@ -59,9 +59,6 @@ class PravegaCatalog:
     ...     print(pravega.list_tables("iot"))
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
     def __enter__(self) -> PravegaCatalog:
         return self
 
@@ -77,10 +74,7 @@ class PravegaCatalog:
     def list_namespaces(self) -> list[str]:
         """List the namespaces, which are Pravega's scopes.
 
-        Returns
-        -------
-        list of str
-            Their names, in order.
+        Returns their names, in order.
         """
         return namespaces.list_namespaces(self._catalog)
 
@@ -94,12 +88,8 @@ class PravegaCatalog:
         if_not_exists : bool, default False
             Whether a namespace of this name may exist already; nothing happens then.
 
-        Raises
-        ------
-        ScopeExistsError
-            If the namespace exists, unless `if_not_exists`.
-        InvalidNameError
-            If no scope can have this name.
+        Raises ScopeExistsError if the namespace exists, unless `if_not_exists`; InvalidNameError if no scope can have
+        this name.
         """
         try:
             namespaces.create_namespace(self._catalog, self._split_namespace(name), {})
@@ -115,10 +105,7 @@ class PravegaCatalog:
         name : str
             Its name.
 
-        Returns
-        -------
-        bool
-            True if there is such a scope.
+        Returns true if there is such a scope.
         """
         try:
             namespaces.load_namespace(self._catalog, self._split_namespace(name))
@@ -136,12 +123,8 @@ class PravegaCatalog:
         cascade : bool, default False
             Whether its tables are dropped too.
 
-        Raises
-        ------
-        ScopeNotEmptyError
-            If the namespace has tables or views, unless `cascade`.
-        ScopeNotFoundError
-            If there is no such namespace.
+        Raises ScopeNotEmptyError if the namespace has tables or views, unless `cascade`; ScopeNotFoundError if there is
+        no such namespace.
         """
         namespaces.load_namespace(self._catalog, self._split_namespace(name))
         namespaces.drop_namespace(self._catalog, self._split_namespace(name), cascade)
@@ -154,15 +137,9 @@ class PravegaCatalog:
         namespace : str
             The name of the namespace.
 
-        Returns
-        -------
-        list of str
-            The names of the tables, as `load_table` takes them.
+        Returns the names of the tables, as `load_table` takes them.
 
-        Raises
-        ------
-        ScopeNotFoundError
-            If there is no such namespace.
+        Raises ScopeNotFoundError if there is no such namespace.
         """
         parts = self._split_namespace(namespace)
         with suggest_near_tables(self._catalog, parts):
@@ -176,10 +153,7 @@ class PravegaCatalog:
         name : str
             Its name.
 
-        Returns
-        -------
-        bool
-            True if there is such a table, even if it cannot be read.
+        Returns true if there is such a table, even if it cannot be read.
         """
         return find_in_scope(self._catalog, self._identify(name)).exists()
 
@@ -191,19 +165,10 @@ class PravegaCatalog:
         name : str
             Its name.
 
-        Returns
-        -------
-        Table
-            The table as it is now.
+        Returns the table as it is now.
 
-        Raises
-        ------
-        StreamNotFoundError
-            If there is no such table.
-        UnsupportedOperationError
-            For a view, and for a metadata table, which `inspect` returns.
-        PravegaError
-            Other errors of a table that cannot be read.
+        Raises StreamNotFoundError if there is no such table, UnsupportedOperationError for a view and for a metadata
+        table (`inspect` returns those), and other PravegaErrors for a table that cannot be read.
 
         Examples
         --------
@@ -244,23 +209,9 @@ class PravegaCatalog:
         if_not_exists : bool, default False
             Whether a table of this name may exist already; it is returned then.
 
-        Returns
-        -------
-        Table
-            The table.
-
-        Raises
-        ------
-        StreamExistsError
-            If the table exists, unless `if_not_exists`.
-        ScopeNotFoundError
-            If there is no such namespace.
-        InvalidNameError
-            If no table can have this name.
-        InvalidOptionError
-            If a property is wrong.
-        UnsupportedTypeError
-            If a table cannot have a column of such a type; the message names the column.
+        Raises StreamExistsError if the table exists, unless `if_not_exists`; ScopeNotFoundError if there is no such
+        namespace; InvalidNameError if no table can have this name; InvalidOptionError if a property is wrong;
+        UnsupportedTypeError with the column if a table cannot have one of such a type.
 
         Examples
         --------
@@ -298,10 +249,7 @@ class PravegaCatalog:
         if_exists : bool, default False
             Whether the table may be missing; nothing happens then.
 
-        Raises
-        ------
-        StreamNotFoundError
-            If there is no such table, unless `if_exists`.
+        Raises StreamNotFoundError if there is no such table, unless `if_exists`.
         """
         named = find_in_scope(self._catalog, self._identify(name))
         if not named.drop() and not if_exists:
@@ -317,63 +265,11 @@ class PravegaCatalog:
         name : str
             The name of the metadata table: "segments", "schemas", "history", ...
 
-        Returns
-        -------
-        pyarrow.Table
-            The rows, as they are now.
+        Returns the rows, as they are now.
 
-        Raises
-        ------
-        InvalidNameError
-            If there is no such metadata table; the message names those that exist.
-        StreamNotFoundError
-            If there is no such table.
+        Raises InvalidNameError with those that exist if there is no such metadata table, StreamNotFoundError if there
+        is no such table.
         """
         identifier = self._identify(table)
         with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
             return inspect_table(self._catalog, identifier, name)
-
-    def consumers(self, table: str | None = None) -> list[ConsumerLag]:
-        """List the consumers of a table, or of all tables.
-
-        Parameters
-        ----------
-        table : str, optional
-            The name of the table; by default all tables.
-
-        Returns
-        -------
-        list of ConsumerLag
-            Each consumer with the number of bytes that it is behind the end.
-
-        Raises
-        ------
-        StreamNotFoundError
-            If there is no such table.
-        """
-        if table is None:
-            return list(list_lags(self._catalog, None))
-        identifier = self._identify(table)
-        with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
-            stream = resolve_stream(self._catalog, identifier.namespace, identifier.name)
-            return list(list_lags(self._catalog, stream))
-
-    def queries(self) -> pa.Table:
-        """List the streaming queries that SQL has started, as `SELECT * FROM pravega.system.queries` does.
-
-        Returns
-        -------
-        pyarrow.Table
-            A row for each query: its state, its last micro-batch, how far it is behind, and why it last failed.
-        """
-        return list_queries(self._catalog)
-
-    def _split_namespace(self, name: str) -> tuple[str, ...]:
-        parts = split_name(name)
-        return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
-
-    def _identify(self, name: str) -> Identifier:
-        parts = split_name(name)
-        if len(parts) in (3, 4) and parts[0] == self._catalog.name:
-            parts = parts[1:]
-        return Identifier(parts[:-1], parts[-1] if parts else "")

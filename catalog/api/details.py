@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_consumers_of_scopes
+from pyspark_pravega.client.consumers.consumer import (
+    ConsumerStatus,
+    list_consumers,
+    list_consumers_of_scope,
+    list_consumers_of_scopes,
+)
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
@@ -218,6 +223,11 @@ def list_lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
         return
     scopes = (scope for scope in pravega.controller.list_scopes() if not is_internal(scope))
     yield from map(_describe_lag, list_consumers_of_scopes(pravega, scopes))
+
+
+def list_lags_of_scope(catalog: Catalog, scope: str) -> Iterator[ConsumerLag]:
+    """Yield the consumers of the streams of a scope. Raises ScopeNotFoundError."""
+    yield from map(_describe_lag, list_consumers_of_scope(catalog.pravega, scope))
 
 
 def _describe_lag(found: ConsumerStatus) -> ConsumerLag:

@@ -75,12 +75,7 @@ class ScanTask:
         pyarrow.RecordBatch
             Some of the rows.
 
-        Raises
-        ------
-        MalformedEventError
-            If an event does not fit the table; the message names it.
-        PravegaError
-            Other errors of the servers.
+        Raises MalformedEventError with the event if one does not fit the table, and other PravegaErrors of the servers.
         """
         for batch in self.reader.batches(self.partition):
             if self.counted and find_counts(batch) is not None:
@@ -129,17 +124,10 @@ class Scan:
         threads : int, optional
             The number of threads that read; by default one for each core, at most 8.
 
-        Returns
-        -------
-        pyarrow.Table
-            The rows in the order of the table's segments, oldest first.
+        Returns the rows in the order of the table's segments, oldest first.
 
-        Raises
-        ------
-        MalformedEventError
-            If an event does not fit the table; the message names it.
-        DataLossError
-            If events were removed before they were read.
+        Raises MalformedEventError with the event if one does not fit the table, DataLossError if events were removed
+        before they were read.
         """
         return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
@@ -152,12 +140,9 @@ class Scan:
             The number of threads that read; by default one for each core, at most 8. Each needs about 32 MiB; see the
             option `read-window`.
 
-        Returns
-        -------
-        pyarrow.RecordBatchReader
-            The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
-            1. The threads end with the last row, or when nothing refers to the reader any more. Reading raises the
-            errors of `to_arrow`.
+        Returns the rows. Those of one segment come in their order, and those of several segments mixed unless `threads`
+        is 1. The threads end with the last row, or when nothing refers to the reader any more. Reading raises the
+        errors of `to_arrow`.
         """
         batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
@@ -165,17 +150,8 @@ class Scan:
     def count(self) -> int:
         """Count the rows.
 
-        Returns
-        -------
-        int
-            Their number.
-
-        Raises
-        ------
-        MalformedEventError
-            If an event does not fit the table; the message names it.
-        DataLossError
-            If events were removed before they were read.
+        Raises MalformedEventError with the event if one does not fit the table, DataLossError if events were removed
+        before they were read.
         """
         if self.condition is None and self.limit is None:
             planned = self._plan(StructType([]))
@@ -193,11 +169,8 @@ class Scan:
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.
 
-        Returns
-        -------
-        list of ScanTask
-            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only
-            that many.
+        Returns the parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps
+        only that many.
         """
         planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)

@@ -63,17 +63,8 @@ class Table(AlterableTable):
         options : mapping of str to str, optional
             Read options of docs/options.md, such as `{"mode": "permissive"}`.
 
-        Returns
-        -------
-        Scan
-            The scan.
-
-        Raises
-        ------
-        InvalidOptionError
-            If the filter, the limit, a bound or an option is wrong.
-        InvalidSchemaError
-            If there is no such column.
+        Raises InvalidOptionError if the filter, the limit, a bound or an option is wrong; InvalidSchemaError if there
+        is no such column.
 
         Examples
         --------
@@ -118,19 +109,8 @@ class Table(AlterableTable):
         options : mapping of str to str, optional
             Read options of docs/options.md.
 
-        Returns
-        -------
-        Scan
-            The scan.
-
-        Raises
-        ------
-        InvalidOptionError
-            If the filter, the limit, a bound or an option is wrong.
-        InvalidSchemaError
-            If there is no such column.
-        DataLossError
-            If events were removed.
+        Raises InvalidOptionError if the filter, the limit, a bound or an option is wrong; InvalidSchemaError if there
+        is no such column; DataLossError if events were removed.
 
         Examples
         --------
@@ -152,15 +132,9 @@ class Table(AlterableTable):
         name : str
             The name of the metadata table.
 
-        Returns
-        -------
-        pyarrow.Table
-            The rows, as they are now.
+        Returns the rows, as they are now.
 
-        Raises
-        ------
-        InvalidNameError
-            If there is no such metadata table; the message names those that exist.
+        Raises InvalidNameError with those that exist if there is no such metadata table.
 
         Examples
         --------
@@ -180,17 +154,8 @@ class Table(AlterableTable):
         rows : int, default 10
             The largest number of rows.
 
-        Returns
-        -------
-        pyarrow.Table
-            The rows.
-
-        Raises
-        ------
-        MalformedEventError
-            If an event does not fit the table; the message names it.
-        DataLossError
-            If events were removed before they were read.
+        Raises MalformedEventError with the event if one does not fit the table, DataLossError if events were removed
+        before they were read.
         """
         return self.scan(limit=rows).to_arrow()
 
@@ -212,23 +177,11 @@ class Table(AlterableTable):
             Write options of docs/options.md. With `txn-app-id` and `txn-version`, a write that is repeated is done
             once.
 
-        Returns
-        -------
-        int
-            The number of rows.
+        Returns the number of rows.
 
-        Raises
-        ------
-        InvalidSchemaError
-            If the columns do not fit.
-        InvalidRowError
-            If a value does not fit; the message names the row.
-        StreamSealedError
-            If the stream is sealed.
-        PermissionDeniedError
-            If the user may not write.
-        TransactionOutcomeUnknownError
-            If the servers do not say whether the commit succeeded.
+        Raises InvalidSchemaError if the columns do not fit, InvalidRowError with the row if a value does not,
+        StreamSealedError if the stream is sealed, PermissionDeniedError if the user may not write,
+        TransactionOutcomeUnknownError if the servers do not say whether the commit succeeded.
 
         Examples
         --------
@@ -281,12 +234,8 @@ class Table(AlterableTable):
         NewRows
             Rows, with the position after them.
 
-        Raises
-        ------
-        DataLossError
-            If events were removed before they were read.
-        CheckpointError
-            If the position belongs to another stream.
+        Raises DataLossError if events were removed before they were read, CheckpointError if the position belongs to
+        another stream.
 
         Examples
         --------
@@ -310,17 +259,10 @@ class Table(AlterableTable):
         newest : int, optional
             How many of the newest versions to list; by default all.
 
-        Returns
-        -------
-        list of TableVersion
-            The versions, the oldest first.
+        Returns the versions, the oldest first.
 
-        Raises
-        ------
-        InvalidOptionError
-            If `newest` is less than 1.
-        UnsupportedOperationError
-            For a key-value table and for several streams, which have no versions.
+        Raises InvalidOptionError if `newest` is less than 1; UnsupportedOperationError for a key-value table and for
+        several streams, which have no versions.
 
         Examples
         --------
@@ -340,31 +282,18 @@ class Table(AlterableTable):
         start : str, optional
             The text of a stream cut, after which events count; by default all events count.
 
-        Returns
-        -------
-        TableSize
-            The number of segments that take appends, and the bytes of the events.
+        Returns the number of segments that take appends, and the bytes of the events.
 
-        Raises
-        ------
-        InvalidOptionError
-            If `start` is not a stream cut of the table's stream.
-        UnsupportedOperationError
-            For a key-value table and for several streams.
+        Raises InvalidOptionError if `start` is not a stream cut of the table's stream, UnsupportedOperationError for a
+        key-value table and for several streams.
         """
         return measure_table(self._catalog, self._described.table, start)
 
     def schema_versions(self) -> list[TableSchema]:
         """List the versions of the schema in the registry.
 
-        Returns
-        -------
-        list of TableSchema
-            The versions, the oldest first; none without a registry.
+        Returns the versions, the oldest first; none without a registry.
 
-        Raises
-        ------
-        UnsupportedOperationError
-            For a key-value table and for several streams.
+        Raises UnsupportedOperationError for a key-value table and for several streams.
         """
         return list_schemas(self._catalog, self._described.table)

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
-from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
@@ -53,6 +53,7 @@ class Declaration:
     """The format of the events."""
     registry_format: str
     """The registry's name of the format; empty for formats whose schemas are not there."""
+    bad_events: BadEventRule
 
 
 def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declaration:
@@ -73,12 +74,12 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
     columns = add_defaults(address.shown, columns, request.defaults, settings.format)
-    read_bad_event_rule(options, stream)
+    bad_events = read_bad_event_rule(options, stream)
     comment, text, writer = properties.get("comment"), "", find_format(settings.format)
     if columns.fields:
         text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
     return Declaration(
-        stream, settings, options, comment, request.adopt, text, writer, registry_format=writer.registry_format or ""
+        stream, settings, options, comment, request.adopt, text, writer, writer.registry_format or "", bad_events
     )
 
 

@@ -20,6 +20,7 @@ from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    KeyValueTableNotFoundError,
     PermissionDeniedError,
     StreamExistsError,
     UnsupportedOperationError,
@@ -38,7 +39,7 @@ from ..protocol.replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import Address
-from ..tables.key_value_tables import OWN, describe, drop, find_configuration, load_declaration
+from ..tables.key_value_tables import OWN, drop, find_configuration, find_made, load
 
 _PROPERTIES = (o.FORMAT, o.PRIMARY_KEY, o.SECONDARY_KEY, o.VALUE_FORMAT, o.EPOCH_COLUMN, o.PARTITIONS)
 MAX_KEY_LENGTH = 8 * 1024
@@ -86,8 +87,9 @@ def create_entries(catalog: Catalog, address: Address, request: CreateTable) -> 
     table, options = _declare(catalog, stream, request)
     with shield():
         _make(catalog, table, options, request)
-    configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
-    return describe(catalog, address, configuration)
+    if (described := load(catalog, address)) is None:
+        raise KeyValueTableNotFoundError(f"The key-value table {stream} has been dropped.")
+    return described
 
 
 def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: CreateTable) -> None:
@@ -95,15 +97,15 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
     assert table.keys is not None
     stream, entries = table.stream, open_entries(catalog.pravega, table)
     partitions = options.get(o.PARTITIONS)
-    found = find_configuration(catalog, stream)
+    found = find_made(catalog, stream)
     made = False
     if found is None:
         made = entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
-        found = None if made else find_configuration(catalog, stream)  # somebody made it just now, or this, unanswered
+        found = None if made else find_made(catalog, stream)  # somebody made it just now, or this, unanswered
     if not made:
-        if not request.adopt or found is None or load_declaration(catalog, stream, found)[1] is not None:
+        if not request.adopt or found is None or found.row is not None:
             raise StreamExistsError(f"The key-value table {stream} exists.")
-        _check_adoption(found, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
+        _check_adoption(found.configuration, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
     row = {
         "segment": entries.segments()[0],
         "declaration": uuid.uuid4().hex,

@@ -11,6 +11,7 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.scan.dead_letters import make_target_of_table
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
@@ -107,6 +108,8 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
             with cancellation.shield():
                 _register(catalog, declared, undo)
             cancellation.check()
+        with cancellation.shield():
+            make_target_of_table(pravega, declared.bad_events)
     return _publish(catalog, stream)
 
 
@@ -123,6 +126,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
             raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
         _register(catalog, declared, [], begun=True)
+        make_target_of_table(catalog.pravega, declared.bad_events)
     return _publish(catalog, stream)
 
 

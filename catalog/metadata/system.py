@@ -41,6 +41,9 @@ _COLUMNS = StructType(
         column("server", StringType(), "the driver that runs it"),
         column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
         column("options", StringType(), "write options as a JSON object; null: none"),
+        column("query_id", StringType(), "Spark's id of the query, under which tables know its micro-batches"),
+        column("sources", StringType(), "what it reads, by its last micro-batch"),
+        column("rows_written_per_second", DoubleType(), "that it wrote in its last micro-batch; null: not known"),
     ]
 )
 
@@ -129,6 +132,9 @@ def _read_queries(catalog: Catalog) -> Rows:
             status.server if running else None,
             definition.checkpoint,
             json.dumps(dict(definition.options)) if definition.options else None,
+            status.query_id,
+            ", ".join(status.sources) or None,
+            status.rows_written_per_second if running else None,
         )
 
 

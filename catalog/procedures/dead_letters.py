@@ -231,8 +231,8 @@ def _find_next_range(
             f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
             f"{into.stream}. Only the letters themselves show what was replayed: without them, an event whose letter "
             "is written again would be replayed again. Nothing was replayed. Decode the remaining letters with "
-            "SELECT and INSERT; to start over, drop the dead-letter table, which is created again when a bad event "
-            "is found."
+            "SELECT and INSERT; to start over, drop the dead-letter table. A query with the option 'dead-letter' makes "
+            "it again, and so does ALTER TABLE ... SET TBLPROPERTIES with the property."
         )
     return _LetterRange(number, head, last[1], end)
 

@@ -69,6 +69,11 @@ def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedur
             f"start_query needs Spark 4.3 or newer, but this is {facts.spark}. Start the query in Python: "
             "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
         )
+    if catalog.user is not None:
+        raise UnsupportedOperationError(
+            f"start_query cannot be used with '{o.USER_LOGINS.key}': a query outlives its session, and other servers "
+            "could not tell whose rights it has. Run it in a driver of its own, by 'pyspark-pravega run'."
+        )
     if facts.own_conf:
         raise UnsupportedOperationError(
             f"Queries run with the conf of catalog {catalog.name} that Spark was started with, but this session has "

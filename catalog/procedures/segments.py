@@ -32,11 +32,12 @@ def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     controller = pravega.controller
     if not controller.current_segments(stream):
         raise StreamSealedError(f"Stream {stream} is sealed already.")
-    head = CommitLog(pravega, stream).head()
+    log = CommitLog(pravega, stream)
+    head = log.head()
     waiting = 0 if head is None else len(head.queue)
     sealed = not is_set(arguments, DRY_RUN)
     if sealed:
-        controller.seal_stream(stream)
+        controller.seal_stream(stream, log.remind)
     yield measure_tail(pravega, stream).to_text(), waiting, sealed
 
 

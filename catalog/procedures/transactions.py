@@ -7,15 +7,17 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -45,7 +47,10 @@ def _parse_transaction_id(arguments: Mapping[str, str]) -> uuid.UUID:
 
 def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     pravega, stream, transaction_id = catalog.pravega, find_stream(catalog, arguments), _parse_transaction_id(arguments)
-    log = CommitLog(pravega, stream)
+    log, settings = CommitLog(pravega, stream), write_settings(catalog.options())
+    if pravega.controller.transaction_status(stream, transaction_id) is TransactionStatus.COMMITTING:
+        yield str(transaction_id), _finish_commit(pravega, log, stream, transaction_id, settings), "committed"
+        return
     _check_foreign(log, stream, transaction_id)
     if not is_set(arguments, _COMPLETE):
         raise InvalidOptionError(
@@ -53,7 +58,6 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
             "job still writes to it, a part of its events would become visible. Abort it, or, if its writer has "
             "finished it and is gone, pass complete => true."
         )
-    settings = write_settings(catalog.options())
     try:
         transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, settings.lease_ms)
     except StreamNotFoundError:
@@ -71,6 +75,19 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     finally:
         transaction.stop()
     yield str(transaction_id), events, transaction.status().name.lower()
+
+
+def _finish_commit(
+    pravega: Pravega, log: CommitLog, stream: Stream, transaction_id: uuid.UUID, settings: WriteSettings
+) -> int | None:
+    """Ask once more for a commit that the server has begun; return how many rows the commit log says it has."""
+    head = log.head()
+    entries = () if head is None else head.queue
+    rows = next((entry.rows for entry in entries if entry.transaction == transaction_id), None)
+    Transaction(pravega.controller, stream, transaction_id, [], settings.lease_ms).commit(settings.commit_timeout)
+    if rows is not None:
+        log.publish(transaction_id, lambda: measure_tail(pravega, stream))
+    return rows
 
 
 def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> None:
@@ -136,12 +153,13 @@ _TRANSACTION = parameter("transaction", "its id")
 COMMIT_TRANSACTION = Procedure(
     "commit_transaction",
     "Commits an open transaction of another program as one version, for example one that a job prepared before it "
-    "died. Refused for a transaction that an INSERT or a streaming query is committing.",
+    "died. Refused for a transaction that an INSERT or a streaming query is committing, unless the server has begun to "
+    "commit it: then it is asked once more.",
     (TABLE, _TRANSACTION, _COMPLETE),
     StructType(
         [
             _ID,
-            column("events", LongType(), "that became visible", nullable=False),
+            column("events", LongType(), "that became visible; NULL if only its writer knows"),
             column("state", StringType(), "what the server says about it", nullable=False),
         ]
     ),

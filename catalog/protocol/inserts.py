@@ -25,7 +25,7 @@ class BeginInsert:
 
 @dataclass(frozen=True)
 class CommitInsert:
-    """Commit; the number of rows. `messages` are the tasks' pickled ones in base64.
+    """Commits an INSERT, and answers the number of rows. `messages` are the tasks' pickled ones in base64.
 
     `again`: a service that ended may have done it already.
     """
@@ -38,7 +38,7 @@ class CommitInsert:
 
 @dataclass(frozen=True)
 class AbortInsert:
-    """Abort; nothing happens when the INSERT has ended."""
+    """Aborts an INSERT. Nothing happens if it has ended."""
 
     table: StreamTable
     insert: InsertHandle

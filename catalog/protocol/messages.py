@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -52,11 +53,13 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
             return None
         [kind] = [argument for argument in arguments if argument is not NoneType]
         return _decode(kind, value, name)
-    if origin is tuple and isinstance(value, list):
-        kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
+    if origin in (tuple, Sequence) and isinstance(value, list):
+        kinds = arguments if origin is tuple and arguments[-1] is not Ellipsis else [arguments[0]] * len(value)
         if len(kinds) != len(value):
             raise ProtocolError(f"{name} has {len(value)} values in the request instead of {len(kinds)}.")
         return tuple(_decode(kind, each, name) for kind, each in zip(kinds, value, strict=True))
+    if origin is Mapping and arguments[1] is Any and isinstance(value, list):
+        return dict(value)
     if origin is Mapping and isinstance(value, list):
         return {_check_text(key, name): _check_text(each, name) for key, each in value}
     if kind is str and isinstance(value, str):
@@ -64,11 +67,13 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if kind is StructType and isinstance(value, str):
         return parse_spark_schema(_check_text(value, name))
     if kind is StreamTable and isinstance(value, str):
-        return StreamTable.from_json(json.loads(value))
+        return decode(kind, json.loads(value))
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         return decode(kind, value)  # type: ignore[arg-type]
     if kind in (bool, int) and type(value) is kind:
         return value
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return kind(value)
     raise ProtocolError(f"{name} is {type(value).__name__} in the request, which is not allowed.")
 
 
@@ -87,19 +92,23 @@ def _check_text(value: Any, name: str) -> str:
     return value
 
 
-def encode(value: Any) -> Any:
-    """Return what `json.dumps` takes for a dataclass or a value that is its field. Raises TypeError for any other."""
+def encode(value: Any, *, in_table: bool = False) -> Any:
+    """Return what `json.dumps` takes for a dataclass or a value that is its field. Raises TypeError for any other.
+
+    A table is a text, but for the members of one.
+    """
     match value:
         case None | bool() | int() | float() | str():
             return value
-        case StreamTable():
-            return json.dumps(value.to_json())
+        case StreamTable() if not in_table:
+            return json.dumps(encode(value, in_table=True))
         case DataType():
             return value.json()
         case Mapping():
             return [[key, each] for key, each in value.items()]
         case Sequence() if not isinstance(value, bytes | bytearray):
-            return [encode(member) for member in value]
+            return [encode(member, in_table=in_table) for member in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = dataclasses.fields(value)
+        return {field.name: encode(getattr(value, field.name), in_table=in_table) for field in fields}
     raise TypeError(f"{type(value).__name__} cannot be part of a reply")

@@ -234,18 +234,6 @@ class KeyedWriteBegun:
 
 
 @dataclass(frozen=True)
-class MicroBatchEnd:
-    """Where a micro-batch ends, and where the table ends now: offsets. `metrics`: how far the query will be behind.
-
-    The end is where the micro-batch begins if there is none.
-    """
-
-    offset: str
-    latest: str
-    metrics: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class QueryStart:
     """A streaming query that the server should start; `epoch` is the number of its lease.
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.stream_source.admission import Limits
+from pyspark_pravega.datasource.stream_source.source import BatchRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 from .replies import ScanEnds
@@ -92,79 +93,29 @@ class PlanChanges:
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True)
-class StartOfChanges:
-    """The position (a text) at which a stream of changes without a checkpoint begins."""
-
-    table: StreamTable
-    options: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class EndOfChanges:
-    """The position at which the next batch of a stream of changes ends: by `limits`, if there are any.
-
-    It does not go beyond `last`, the position where a query with `availableNow` ends.
-    """
-
-    table: StreamTable
-    options: Mapping[str, str]
-    since: str
-    last: str | None
-    limits: Limits | None
-    checkpoint: str
-
-
-@dataclass(frozen=True)
-class LimitsOfChanges:
-    """The `Limits` that the options of a query give the batches of its stream of changes."""
-
-    table: StreamTable
-    options: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class PlanNewChanges:
-    """A `PlannedRead` of the changes between two positions, for the micro-batch stream of a checkpoint location.
-
-    `known` is what `PlannedRows` said of the position `since`, `files` are those of the checkpoint, and `retain` is the
-    number of batches that Spark keeps.
-    """
-
-    table: StreamTable
-    columns: StructType
-    options: Mapping[str, str]
-    since: str
-    until: str
-    checkpoint: str
-    known: str | None
-    files: tuple[str, ...]
-    retain: int
-    found: tuple[str, ...] | None = None
-
-
-PlanningRequest: TypeAlias = (
-    PlanScan
-    | CheckColumnOptions
-    | TakeConditions
-    | TakeAggregation
-    | PlanChanges
-    | StartOfChanges
-    | EndOfChanges
-    | LimitsOfChanges
-    | PlanNewChanges
-)
+PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation | PlanChanges
 """Requests about scans."""
 
 
 @dataclass(frozen=True)
-class _OfQuery:
-    """A request of a streaming query: its table, the `id` of that table's description, the columns that it needs."""
+class StreamQuery:
+    """A streaming query, and the table that it reads, or the changes of a table.
+
+    `id` is that of the table's description, `columns` are those that the query needs. Its `checkpoint` identifies it.
+    """
 
     table: StreamTable
     id: str | None
     columns: StructType
     options: Mapping[str, str]
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class _OfQuery:
+    """A request of a streaming query."""
+
+    query: StreamQuery
 
 
 @dataclass(frozen=True)
@@ -184,24 +135,18 @@ class LimitsOfStream(_OfQuery):
 
 @dataclass(frozen=True)
 class EndOfMicroBatch(_OfQuery):
-    """A `MicroBatchEnd`, that of the next micro-batch.
-
-    `last`: the micro-batch ends at this offset at the latest. `checkpoint` identifies the query.
-    """
+    """A `MicroBatchEnd`, that of the next micro-batch. `last`: the micro-batch ends at this offset at the latest."""
 
     since: str
     last: str | None
     limits: Limits
-    checkpoint: str
 
 
 @dataclass(frozen=True)
 class PlanMicroBatch(_OfQuery):
-    """A `PlannedRead` of what lies between two offsets. `checkpoint` identifies the query."""
+    """A `PlannedRead` of what lies between two offsets. Of changes, it has what `PlannedRows` said of the first one."""
 
-    since: str
-    until: str
-    checkpoint: str
+    range: BatchRange
 
 
 @dataclass(frozen=True)
@@ -209,7 +154,6 @@ class PlanRealTime(_OfQuery):
     """A `PlannedRead` of all that comes after an offset, of one partition per segment, whose id is its affinity."""
 
     since: str
-    checkpoint: str
 
 
 @dataclass(frozen=True)
@@ -221,15 +165,14 @@ class EndOfRealTime(_OfQuery):
 
 @dataclass(frozen=True)
 class CommitMicroBatch(_OfQuery):
-    """The query with this checkpoint has finished a micro-batch, and needs nothing before this offset any more."""
+    """The query has finished a micro-batch, and needs nothing before this offset any more; null."""
 
     until: str
-    checkpoint: str
 
 
 @dataclass(frozen=True)
-class StopStream(_OfQuery):
-    """The query with this checkpoint has stopped."""
+class StopStream:
+    """The query with this checkpoint has stopped; null."""
 
     checkpoint: str
 

@@ -23,7 +23,7 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
-from ..storage.catalogs import BY_OPTIONS, Catalog
+from ..storage.catalogs import BY_OPTIONS, OF_STATEMENT, Catalog
 from ..tables.description import describe_table, identify_members, identify_stream
 from .planning import describe_changes
 
@@ -89,8 +89,9 @@ def _parse_value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T |
 def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     """Return how to connect, as the conf of a catalog: from the options if they say so, else `conf`, the session's.
 
-    The two are never mixed, so no query can send a catalog's credentials to other servers. Raises InvalidOptionError
-    for options that are wrong, or are given together with a catalog.
+    The two are never mixed, nor are addresses of options with a login of the environment, so no query can send the
+    driver's credentials to other servers. Raises InvalidOptionError for options that are wrong, or are given together
+    with a catalog.
     """
     if "owner" in request.options:  # only CREATE TABLE adds it; options given to the table later would be lost
         table = request.options.get(o.STREAM.key, "<table>")
@@ -104,7 +105,7 @@ def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]
     catalog = resolved.get(o.CATALOG)
     if catalog is not None:
         _check_catalog(catalog, request, given)
-    elif given:
+    elif any(OPTIONS[key] in (*o.ADDRESSES, *o.LOGIN, *o.TRUST) for key in given):
         conf = {}
     for key, text in given.items():
         if OPTIONS[key].secret and text.strip().startswith("${"):
@@ -112,7 +113,8 @@ def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]
                 f"'{key}' refers to an environment variable, which only the conf of a catalog can do. Set it there, "
                 f"and name the catalog with '{o.CATALOG.key}'."
             )
-    return {**conf, **given, BY_OPTIONS: "true"}
+    of_statement = {OF_STATEMENT: "true"} if given and not conf else {}
+    return {**conf, **given, BY_OPTIONS: "true", **of_statement}
 
 
 def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) -> None:
@@ -134,7 +136,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
     """
     options = _resolve(request, catalog.conf)
     try:
-        table = load_table_of_options(catalog.pravega, options, request.schema)
+        table = load_table_of_options(catalog.pravega, options, request.schema, writing=request.writing)
     except StreamNotFoundError as error:
         if not request.writing:
             raise

@@ -31,7 +31,7 @@ def read_progress(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     report = json.loads(text)
-    found: dict[str, Any] = {"failures": 0, "rows_per_second": _measure_rate(report)}
+    found: dict[str, Any] = {"failures": 0, "rows_per_second": _measure_rate(report, report["numInputRows"])}
     # A query that waits for rows reports the number of the next micro-batch.
     completed = report["batchId"] - (0 if "addBatch" in report["durationMs"] else 1)
     if completed >= 0:
@@ -40,12 +40,16 @@ def read_progress(text: str | None) -> dict[str, Any]:
     found["bytes_behind"] = _add_up(metrics, "bytesBehind")
     seconds = [float(source["secondsBehind"]) for source in metrics if "secondsBehind" in source]
     found["seconds_behind"] = max(seconds, default=None)
+    found["query_id"] = report.get("id")
+    found["sources"] = [source["description"] for source in report["sources"] if "description" in source]
+    written = report.get("sink", {}).get("numOutputRows", -1)  # -1: Spark does not know
+    found["rows_written_per_second"] = None if written < 0 else _measure_rate(report, written)
     return found
 
 
-def _measure_rate(report: Mapping[str, Any]) -> float:
+def _measure_rate(report: Mapping[str, Any], rows: int) -> float:
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-    return float(report["numInputRows"] / seconds) if seconds else 0.0
+    return float(rows / seconds) if seconds else 0.0
 
 
 def _add_up(metrics: list[Mapping[str, str]], key: str) -> int | None:

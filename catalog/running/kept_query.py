@@ -128,7 +128,8 @@ class QueryStatus:
     """Who runs a query, and its state. Times are microseconds since 1970.
 
     `server` has the lease number `epoch`, and renews it; None if nobody has one. Another server may take over after
-    `lease` seconds without a renewal. `failures` are those since the last micro-batch that succeeded.
+    `lease` seconds without a renewal. `failures` are those since the last micro-batch that succeeded. `query_id` is
+    Spark's, under which a table's ledger knows the query; `sources` are what it reads, as its progress names them.
     """
 
     state: str
@@ -144,6 +145,9 @@ class QueryStatus:
     last_error: str | None = None
     failed_at: int | None = None
     lease: float = LEASE
+    query_id: str | None = None
+    sources: tuple[str, ...] = ()
+    rows_written_per_second: float | None = None
 
     @property
     def known(self) -> QueryState:
@@ -315,7 +319,8 @@ def _parse_row(scope: str, row: Row) -> KeptQuery:
         QueryState(status.state)
         if definition.trigger is not None:
             o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
-        return KeptQuery(scope, row["name"], replace(definition, namespace=tuple(definition.namespace)), status)
+        definition = replace(definition, namespace=tuple(definition.namespace))
+        return KeptQuery(scope, row["name"], definition, replace(status, sources=tuple(status.sources)))
     except (KeyError, TypeError) as error:
         raise ValueError(f"something is missing ({error})") from None
 

@@ -6,22 +6,40 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
-from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
+from pyspark_pravega.sql.options import (
+    OPTIONS,
+    SESSION_CONNECTIONS,
+    USER_LOGINS,
+    Options,
+    Source,
+    find_refused_settings,
+    resolve,
+)
 
 from .reporting import prefix_errors
+from .user_logins import UserLogin, UserLogins
 
 BY_OPTIONS = "by-options"
 """Marks the conf of a table by `format("pravega")`, whose options say how to connect and which stream is meant."""
 CATALOG_NAME = "catalog-name"
 """The key under which the adapter passes a catalog's name."""
-_OWN_KEYS = frozenset((CATALOG_NAME, BY_OPTIONS))
+OF_STATEMENT = "of-statement"
+"""Marks a conf that a statement or a program brought along, so that no login of the driver's environment joins it."""
+_OF_SESSION = "of-session"
+"""The key under which the adapter passes, separated by commas, the keys whose values are not those of the driver."""
+_SESSION_CONNECTIONS = "session-connections"
+"""The key by which the adapter says that sessions of this driver may set them."""
+_SESSION_USER = "session-user"
+"""The key under which the adapter passes the user of a server's session; empty if nobody knows the user."""
+_OWN_KEYS = frozenset((CATALOG_NAME, BY_OPTIONS, OF_STATEMENT, _OF_SESSION, _SESSION_CONNECTIONS, _SESSION_USER))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16
 """How many connections without a user are kept for the next one."""
@@ -36,6 +54,9 @@ class Catalog:
         self.name = conf.get(CATALOG_NAME, "pravega")
         self.by_options = BY_OPTIONS in conf
         self.conf = remove_own_keys(conf)
+        self._is_conf_of_driver = _is_conf_of_driver(conf)
+        self.user = conf.get(_SESSION_USER)
+        """The user of the session; None if the driver serves nobody."""
         self.pravega = pravega
         self.hold = hold
 
@@ -54,7 +75,13 @@ class Catalog:
 
         Raises InvalidOptionError, including for read and write options that the catalog or the table sets.
         """
-        options = resolve(conf=self.conf, properties=properties, read=read, write=write)
+        options = resolve(
+            conf=self.conf,
+            properties=properties,
+            read=read,
+            write=write,
+            is_conf_of_driver=self._is_conf_of_driver,
+        )
         if self.by_options:
             return options
         for option in OPTIONS.values():
@@ -62,10 +89,16 @@ class Catalog:
                 continue
             if option.connection or option in _SAID_BY_TABLE:
                 owner = f"catalog {self.name}" if option.connection else "the table itself"
-                raise InvalidOptionError(
+                message = (
                     f"'{option.key}' cannot be given in a query on a table of a catalog: {owner} sets it. Leave it "
                     "out, or use spark.read.format('pravega') or df.write.format('pravega')."
                 )
+                if option is o.FORMAT:
+                    message += (
+                        " A stream of other programs gets columns by CREATE TABLE <its name> (<columns>) USING pravega "
+                        f"TBLPROPERTIES ('{option.key}'='{options.text(option)}')."
+                    )
+                raise InvalidOptionError(message)
         return options
 
 
@@ -74,8 +107,28 @@ def remove_own_keys(conf: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
 
 
-def _connect(options: Options) -> Pravega:
-    return connect(read_client_config(options), first_contact=read_first_contact(options))
+def _is_conf_of_driver(conf: Mapping[str, str]) -> bool:
+    """Return whether how to connect is said by the driver's conf alone, and not by a statement or a session.
+
+    Raises InvalidOptionError if a session says it and may not.
+    """
+    refused = find_refused_settings(conf[_OF_SESSION].split(",")) if _OF_SESSION in conf else []
+    if refused and _SESSION_CONNECTIONS not in conf:
+        what = f"'{refused[0]}' counts" if refused[0] else "A catalog counts"
+        raise InvalidOptionError(
+            f"{what} only as the driver's conf had it when the driver started, and this session's conf has another. "
+            "RESET it, and begin a new session. Who starts the driver sets it by --conf, in spark-defaults.conf or by "
+            f"configure(). If the driver has a single user, {SESSION_CONNECTIONS}=true, set in one of these ways, lets "
+            "sessions set it too."
+        )
+    return not refused and OF_STATEMENT not in conf
+
+
+def _connect(options: Options, login: UserLogin | None) -> Pravega:
+    config = read_client_config(options)
+    if login is not None:
+        config = replace(config, credentials=login.credentials)
+    return connect(config, first_contact=read_first_contact(options))
 
 
 class _Connection:
@@ -94,6 +147,7 @@ class Connections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._logins = UserLogins()
         self._by_settings: OrderedDict[tuple[tuple[str, str], ...], _Connection] = OrderedDict()
         """By the texts of the options, because a plug-in's credentials need not be comparable. They hold secrets.
 
@@ -105,18 +159,32 @@ class Connections:
         """Use the catalog of a conf in the body, and connect if it is new. Raises InvalidOptionError."""
         name = conf.get(CATALOG_NAME)
         with prefix_errors("Catalog", name) if name is not None else nullcontext():
-            options = resolve(conf=remove_own_keys(conf))
-            key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
+            options = resolve(conf=remove_own_keys(conf), is_conf_of_driver=_is_conf_of_driver(conf))
+            login = self._find_login(options, conf.get(_SESSION_USER))
+            texts = sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection)
+            key = (*texts, *((("user", login.user), ("state", login.state)) if login is not None else ()))
             with self._lock:
                 known = key in self._by_settings
             # Outside the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
-            made = None if known else _connect(options)
-            connection = self._use(key, made) or self._use(key, _connect(options))
+            made = None if known else _connect(options, login)
+            connection = self._use(key, made) or self._use(key, _connect(options, login))
         assert connection is not None
         try:
             yield Catalog(conf, connection.pravega, lambda: self._hold(connection))
         finally:
             self._release(connection)
+
+    def _find_login(self, options: Options, user: str | None) -> UserLogin | None:
+        """Return the login of the session's user, None where sessions have the driver's."""
+        if user is None:
+            return None
+        place = options.get(USER_LOGINS)
+        if place is None:
+            raise AuthenticationError(
+                f"A catalog of this driver has '{USER_LOGINS.key}', so the environment's login is not for its users. "
+                f"Name that catalog, with '{o.CATALOG.key}'."
+            )
+        return self._logins.find(place, user)
 
     def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
         """Count a user of a connection and return it: the known one, or else `made`. Returns None without either."""
@@ -129,9 +197,11 @@ class Connections:
             found.users += 1
             self._by_settings.move_to_end(key)
             idle = [key for key, connection in self._by_settings.items() if connection.users == 0]
-            ended = [self._by_settings.pop(key) for key in idle[: max(len(idle) - KEPT, 0)]]
-        for connection in ended:
-            connection.pravega.close()
+            ended = [self._by_settings.pop(key).pravega for key in idle[: max(len(idle) - KEPT, 0)]]
+        if made is not None and found.pravega is not made:
+            ended.append(made)  # another call was faster
+        for pravega in ended:
+            pravega.close()
         return found
 
     def _hold(self, connection: _Connection) -> Callable[[], None]:

@@ -65,7 +65,7 @@ def _seal(catalog: Catalog, stream: Stream) -> bool:
     """Seal a stream that is to be deleted; False for one that was only half made: the server never seals it."""
     if catalog.pravega.controller.is_half_made(stream):
         return False
-    catalog.pravega.controller.seal_stream(stream)
+    catalog.pravega.controller.seal_stream(stream, CommitLog(catalog.pravega, stream).remind)
     return True
 
 

@@ -18,6 +18,7 @@ from pyspark_pravega.datasource.tables.stored_properties import (
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import find_nearest
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
@@ -53,6 +54,8 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
     """Refuse what Spark puts into properties but a stream cannot have: another provider or format, or a location."""
     provider = properties.get("provider", PROVIDER)
     if provider.lower() != PROVIDER:
+        if find_nearest(provider, [PROVIDER]):
+            raise InvalidOptionError(f"There is no provider '{shorten(provider)}'. Did you mean USING {PROVIDER}?")
         raise InvalidOptionError(
             f"USING {shorten(provider)} is not possible: the tables of this catalog are streams. In SQL write "
             f"USING {PROVIDER}, or leave USING out. DataFrames use {shorten(provider)} by default: call "
@@ -78,8 +81,9 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
     if partitions:
         shown = ", ".join(re.sub(r"^identity\((.*)\)$", r"\1", part) for part in partitions)
         raise UnsupportedOperationError(
-            f"PARTITIONED BY, CLUSTERED BY and CLUSTER BY are not possible on {name} ({shown}): a stream has a "
-            "routing key instead. Set the table property 'routing-key'."
+            f"PARTITIONED BY, CLUSTERED BY, CLUSTER BY and partitionBy are not possible on {name} ({shown}): a stream "
+            "has a routing key instead. Set the table property 'routing-key', as "
+            "in df.writeTo(table).tableProperty('routing-key', '<column>').create()."
         )
 
 

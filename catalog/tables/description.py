@@ -15,12 +15,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.config import parse_controller_uri
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log.table import find_origin
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
+from pyspark_pravega.datasource.positions.identity import identify
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError
+from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..protocol.replies import HiddenColumn, TableDescription
@@ -87,11 +87,8 @@ def _list_hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[Hi
 
 
 def identify_stream(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, even against one recreated under its name; None for a user who may only read."""
-    try:
-        return f"{stream}/{find_origin(catalog.pravega, stream)}"
-    except PermissionDeniedError:
-        return None
+    """Identify a stream, even against one recreated under its name or in another cluster; None if it is not known."""
+    return identify(catalog.pravega, stream)
 
 
 def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:

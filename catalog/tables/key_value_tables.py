@@ -6,10 +6,9 @@ and values are bytes. A row there names the table's first segment, which another
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
     PermissionDeniedError,
 )
+from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
@@ -59,14 +59,42 @@ def has_table(catalog: Catalog, stream: Stream) -> bool:
 
 def is_declared(catalog: Catalog, stream: Stream) -> bool:
     """Return whether there is a key-value table whose columns are known."""
-    found = find_configuration(catalog, stream)
-    return found is not None and load_declaration(catalog, stream, found)[1] is not None
+    found = find_made(catalog, stream)
+    return found is not None and found.row is not None
 
 
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
     """Describe a key-value table, or None."""
-    configuration = find_configuration(catalog, address.stream)
-    return None if configuration is None else describe(catalog, address, configuration)
+    found = find_made(catalog, address.stream)
+    return None if found is None else _describe(catalog, address, found)
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """A key-value table with its first segment, and the row that is kept of its columns, if these were declared."""
+
+    configuration: KeyValueTableConfiguration
+    segment: int
+    row: Mapping[str, Any] | None
+
+
+def find_made(catalog: Catalog, stream: Stream) -> MadeTable | None:
+    """Return a key-value table that is there; None for one that is being created, or was only half made.
+
+    Such a table has a configuration, but no segments.
+    """
+    configuration = find_configuration(catalog, stream)
+    if configuration is None:
+        return None
+    kept = run_in_background(
+        partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
+    )
+    try:
+        segment = open_entries(catalog.pravega, _describe_undeclared(stream, configuration)).segments()[0]
+    except KeyValueTableNotFoundError:
+        return None
+    row = kept()
+    return MadeTable(configuration, segment, row if row is not None and row.get("segment") == segment else None)
 
 
 def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfiguration | None:
@@ -78,12 +106,11 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
         return None  # users who may not read it are told that neither a stream nor this exists
 
 
-def describe(catalog: Catalog, address: Address, configuration: KeyValueTableConfiguration) -> TableDescription:
-    """Describe a key-value table of this configuration."""
-    stream = address.stream
-    segment, row = load_declaration(catalog, stream, configuration)
+def _describe(catalog: Catalog, address: Address, made: MadeTable) -> TableDescription:
+    """Describe a key-value table."""
+    stream, configuration, row = address.stream, made.configuration, made.row
     table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
-    table = address.note_spelling(replace(table, first_segment=segment))
+    table = address.note_spelling(replace(table, first_segment=made.segment))
     keys = table.keys
     assert keys is not None
     properties = {
@@ -98,19 +125,7 @@ def describe(catalog: Catalog, address: Address, configuration: KeyValueTableCon
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
     properties |= dict(table.settings) | make_place_properties(stream)
-    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{segment}", properties=properties)
-
-
-def load_declaration(
-    catalog: Catalog, stream: Stream, configuration: KeyValueTableConfiguration
-) -> tuple[int, Mapping[str, Any] | None]:
-    """Return the first segment of a table, and what is kept of its columns."""
-    kept = run_in_background(
-        partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
-    )
-    segment = open_entries(catalog.pravega, _describe_undeclared(stream, configuration)).segments()[0]
-    row = kept()
-    return segment, row if row is not None and row.get("segment") == segment else None
+    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{made.segment}", properties=properties)
 
 
 def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> StreamTable:
@@ -123,7 +138,7 @@ def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfigurati
 
 
 def _describe_declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
-    columns, keys = StructType.fromJson(json.loads(row["columns"])), KeyColumns.from_json(row["keys"])
+    columns, keys = parse_spark_schema(row["columns"]), KeyColumns.from_json(row["keys"])
     return make_entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
 
 

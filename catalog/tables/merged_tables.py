@@ -104,7 +104,9 @@ def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing
         return None
     with prefix_errors("Table", address.about):
         try:
-            table = load_streams(catalog, address.stream, row["properties"], known=row["known"])
+            # Another program may have stored properties that would act on the streams of others.
+            properties = check_properties(catalog, row["properties"], address.stream.scope)
+            table = load_streams(catalog, address.stream, properties, known=row["known"])
         except MemberNotFoundError as error:
             raise MemberNotFoundError(
                 f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."

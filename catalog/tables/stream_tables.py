@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.datasource.kinds.opening import load as load_part
+from pyspark_pravega.datasource.positions.identity import is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
@@ -100,7 +101,9 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
     """Drop a stream that a failed statement has made, unless others have replaced it or written to it."""
     controller = catalog.pravega.controller
     try:
-        if identify_stream(catalog, stream) == id and controller.head(stream) == measure_tail(catalog.pravega, stream):
+        if is_same_stream(identify_stream(catalog, stream), id) and controller.head(stream) == measure_tail(
+            catalog.pravega, stream
+        ):
             drop_stream(catalog, stream)
         else:
             LOG.warning("A failed CREATE TABLE AS SELECT leaves %s: others have made it, or written to it.", stream)

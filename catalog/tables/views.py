@@ -2,10 +2,15 @@
 
 Tables and views share their names. Views are not kept with streams, so nothing stops another program from making a
 stream with the name of a view: the name then means the table, until that is dropped.
+
+Pravega does not say who has written an entry of the hidden table, and an author's name or a signature in it could be
+copied by everybody who may write there. So only the process that made a view knows whose it is.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +31,7 @@ from pyspark_pravega.errors import (
     ViewNotFoundError,
 )
 from pyspark_pravega.formats.core.spark_types import parse_spark_schema
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_view_refusal
 
@@ -41,6 +47,8 @@ LOG = logging.getLogger(__name__)
 _SPARK_SETS = ("owner", "table_type")
 """Properties of every view in Spark. In Pravega users have rights to the streams below, and do not own views."""
 _METRIC_VIEW = "METRIC_VIEW"
+_made: dict[tuple[str, Stream], bytes] = {}
+"""Fingerprints of the views that this process has made and that are still there, by login and name."""
 _EVOLUTION = "EVOLUTION"
 """Spark's schema modes of this kind: it stores new columns when a view is read, but only in its own catalog."""
 
@@ -82,8 +90,11 @@ def list_names(catalog: Catalog, scope: str) -> list[str]:
     return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.VIEW)]
 
 
-def find(catalog: Catalog, identifier: r.Identifier) -> ViewDefinition | None:
-    """Return a view, or None if there is none or the user may not read the views of the scope."""
+def find(catalog: Catalog, identifier: r.Identifier, *, to_read: bool = False) -> ViewDefinition | None:
+    """Return a view, or None if there is none or the user may not read the views of the scope.
+
+    `to_read`: its text is to be run or shown. Raises UnsupportedOperationError if the conf of the catalog forbids it.
+    """
     if len(identifier.namespace) != 1 or is_internal(identifier.namespace[0]):
         return None
     stream = resolve_stream(catalog, identifier.namespace, identifier.name)
@@ -92,7 +103,36 @@ def find(catalog: Catalog, identifier: r.Identifier) -> ViewDefinition | None:
     except PermissionDeniedError as error:
         LOG.debug("Whether there is a view %s is not known: %s", stream, error)
         return None
+    if row is not None and to_read:
+        _check_trust(catalog, catalog.named(*identifier.parts), stream, row)
     return None if row is None else _read_definition(catalog, row)
+
+
+def _check_trust(catalog: Catalog, shown: str, stream: Stream, row: Mapping[str, Any]) -> None:
+    """Raise UnsupportedOperationError for a view whose text the driver does not run."""
+    trusted = catalog.options().get(o.VIEWS)
+    if trusted == "true" or (trusted == "own" and _make_fingerprint(row) == _made.get(_make_key(catalog, stream))):
+        return
+    reason, advice = "", "ask whoever runs the driver"
+    if trusted == "own":
+        reason = ", and this driver has not made it with your login, or others have changed it"
+        advice = "CREATE OR REPLACE VIEW with SQL of your own"
+    raise UnsupportedOperationError(
+        f"View {shown} is not read: its SQL, which others may have written, would run with your rights. The catalog "
+        f"conf '{o.VIEWS.key}' is '{trusted}'{reason}. Read its tables instead, or {advice}."
+    )
+
+
+def _make_key(catalog: Catalog, stream: Stream) -> tuple[str, Stream]:
+    """Return what tells the view of a name, made with this login, from others."""
+    options = catalog.options()
+    login = [catalog.user, *(options.text(option) for option in (o.CONTROLLER_URI, *o.LOGIN))]
+    return hashlib.sha256(json.dumps(login).encode()).hexdigest(), stream
+
+
+def _make_fingerprint(row: Mapping[str, Any]) -> bytes:
+    content = {key: row[key] for key in _CONTENT}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
 
 
 @contextmanager
@@ -117,7 +157,7 @@ def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, mak
 
     Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
     ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
-    InvalidOptionError for one that is too large.
+    InvalidOptionError for one that is too large, UnsupportedOperationError if the catalog's conf forbids views.
     """
     shown = catalog.named(*identifier.parts)
     if view.properties.get("table_type") == _METRIC_VIEW:
@@ -133,8 +173,13 @@ def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, mak
             raise ViewNotFoundError(f"There is no view {shown}.")
         return {**row, **_make_row(catalog, view)}
 
+    if catalog.options().get(o.VIEWS) == "false":
+        raise UnsupportedOperationError(
+            f"View {shown} is not created: the catalog conf '{o.VIEWS.key}' is 'false'. Ask whoever runs the driver."
+        )
     with prefix_errors("View", shown):
         ScopeTable(catalog.pravega, new.scope).change(RowKind.VIEW, new.name, make_changed)
+    _made[_make_key(catalog, new)] = _make_fingerprint(_make_row(catalog, view))
 
 
 def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
@@ -155,10 +200,9 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
             raise ViewExistsError(f"There is a view {catalog.named(*new.parts)}.")
         return row
 
-    if after.scope == before.scope:
+    moved = after.scope == before.scope
+    if moved:
         here.rename(RowKind.VIEW, before.name, after.name, check_row)
-        return
-    moved = False
     while not moved:
         row = check_row(here.read(RowKind.VIEW, before.name), None)
         there.change(RowKind.VIEW, after.name, partial(check_row, row))
@@ -169,6 +213,7 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
             raise
         if not moved:  # it was replaced or dropped in the meantime
             there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
+    _made[_make_key(catalog, after)] = _made.pop(_make_key(catalog, before), b"")
 
 
 def drop(catalog: Catalog, identifier: r.Identifier) -> bool:
@@ -176,6 +221,7 @@ def drop(catalog: Catalog, identifier: r.Identifier) -> bool:
     if len(identifier.namespace) != 1:
         return False
     stream = resolve_stream(catalog, identifier.namespace, identifier.name)
+    _made.pop(_make_key(catalog, stream), None)
     return ScopeTable(catalog.pravega, stream.scope).remove(RowKind.VIEW, stream.name)
 
 
@@ -209,13 +255,17 @@ def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
     }
 
 
+_CONTENT = ("text", "schema", "catalog", "namespace", "settings", "schema_mode", "query_columns", "properties")
+
+
 def _read_definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
     return ViewDefinition(
         text=row["text"],
         schema=parse_spark_schema(row["schema"]),
         catalog=row["catalog"] or catalog.name,
         namespace=tuple(row["namespace"]),
-        settings=row["settings"],
+        # Spark stores no others: one of another program's row would make a catalog of its own.
+        settings={key: text for key, text in row["settings"].items() if not key.startswith("spark.sql.catalog.")},
         schema_mode=row["schema_mode"],
         query_columns=tuple(row["query_columns"]),
         properties=row["properties"],

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream, get_segment_number
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
@@ -71,7 +71,7 @@ class WritingQueries:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queries: OrderedDict[Key, _Query] = OrderedDict()
+        self._queries: Recent[Key, _Query] = Recent(KEPT)
         self._ahead: dict[Key, _TransactionAhead] = {}
 
     def begin(self, key: Key, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
@@ -80,7 +80,7 @@ class WritingQueries:
         Raises the errors of `Insert.begin`, and PermissionDeniedError if the first one could not be committed.
         """
         with self._lock:
-            query = self._queries.get(key)
+            query = self._queries.find(key)
             if query is not None:
                 query.busy = time.monotonic() - query.ended < BUSY_SECONDS
             ahead = self._ahead.pop(key, None)
@@ -100,7 +100,7 @@ class WritingQueries:
     def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
         """Return the log of the query's last commit, or a new log if the stream has been recreated."""
         with self._lock:
-            query = self._queries.get(key)
+            query = self._queries.find(key)
         # A stream that was created again has other segments, and the log belongs to the old one.
         if query is not None and query.pravega is pravega and query.segments == _number_segments(insert):
             return query.log
@@ -109,24 +109,23 @@ class WritingQueries:
     def is_continued_by(self, key: Key, epoch: Epoch) -> bool:
         """Return whether the epoch follows one that the same run has committed here: nothing is left to settle."""
         with self._lock:
-            query = self._queries.get(key)
+            query = self._queries.find(key)
         return query is not None and query.epoch.run == epoch.run and query.epoch.number < epoch.number
 
     def note_commit(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
         """Remember a commit, and begin the next transaction if micro-batches follow each other without a pause."""
         with self._lock:
-            former = self._queries.pop(key, None)
+            former = self._queries.pop(key)
             busy = former is not None and former.busy
-            self._queries[key] = _Query(catalog.pravega, log, _number_segments(insert), epoch, time.monotonic(), busy)
-            while len(self._queries) > KEPT:
-                self._queries.popitem(last=False)
+            query = _Query(catalog.pravega, log, _number_segments(insert), epoch, time.monotonic(), busy)
+            self._queries.put(key, query)
         if busy:
             self._prepare(key, catalog, insert, lambda: Insert.begin(catalog.pravega, insert.table, insert.settings))
 
     def forget(self, key: Key) -> None:
         """Forget a query whose commit has failed."""
         with self._lock:
-            self._queries.pop(key, None)
+            self._queries.pop(key)
 
     def keep(self, key: Key, catalog: Catalog, insert: Insert) -> None:
         """Keep the transaction of a micro-batch without rows for the next one."""

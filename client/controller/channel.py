@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message_factory import GetMessageClass
 
 from pyspark_pravega.errors import (
     ClientClosedError,
@@ -29,18 +29,18 @@ from pyspark_pravega.errors import (
 )
 
 from .. import cancellation
-from ..config import ClientConfig, Endpoint
+from ..config import DEFAULT_CONTROLLER_PORT, ClientConfig, Endpoint
 from ..credentials import make_authorization_header
+from ..reminder import Reminder
 from ..retry import FirstContact, retry
 from ..stream import Stream
-from ..tls import find_server_name_override, load_grpc_root_certificates
-from .controller_pb2_grpc import ControllerServiceStub
+from ..tls import find_server_name_override, is_tls, load_grpc_root_certificates, speak_tls
+from .controller_pb2 import DESCRIPTOR
 from .errors import Purpose, Right, has_hung_up, make_controller_error
 
 _log = logging.getLogger(__name__)
 
-# The generated class has no types.
-new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
+_SERVICE = DESCRIPTOR.services_by_name["ControllerService"]
 
 TRIES_OF_FAILED_CALLS = 3
 """Tries of a call that fails inside the server: enough for a hiccup of its metadata store, and few enough that a wrong
@@ -52,6 +52,16 @@ _SHORTEST_CALL = 1.0
 _CONNECT_TIMEOUT = 10.0
 """Seconds after which a controller that does not complete the connection is given up for the next one. They are cut to
 half of the time for a request, so that this happens before the request itself times out, which is final."""
+
+_FIRST_CONNECT_TIMEOUT = 3.0
+"""The same where the time for a first contact is limited: there may be no controller at this address."""
+
+_GREETING_TIMEOUT = 1.5
+"""Seconds in which a server that accepts a connection must greet, when gRPC had no answer from it."""
+
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_HTTP2_SETTINGS = b"\x04"
+"""The type of the frame with which each HTTP/2 server answers, its fourth byte."""
 
 _LARGEST_REPLY = 64 << 20
 
@@ -91,7 +101,7 @@ class ControllerChannel:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._turn = 0
-        self._channels: dict[Endpoint, tuple[grpc.Channel, Any]] = {}
+        self._channels: dict[Endpoint, tuple[grpc.Channel, dict[str, Any]]] = {}
         self._closed = False
 
     @property
@@ -108,19 +118,35 @@ class ControllerChannel:
         """Send a unary call; return the reply and the number of tries.
 
         If there was more than one try, an earlier one may have taken effect although its reply was lost. `timeout`
-        (seconds) replaces the configured time for one request. Raises the errors of `make_controller_error`.
+        (seconds) replaces the configured time for one request. A late call with `purpose.remind` is sent again, at
+        growing pauses, for as long as calls are retried. Raises the errors of `make_controller_error`.
         """
         tries = 0
+        late, reminder = False, Reminder(purpose.action)
 
         def attempt(seconds_left: float) -> Any:
-            nonlocal tries
+            nonlocal tries, late
             tries += 1
             limit = self._config.request_timeout if timeout is None else timeout
-            return self._send(rpc, request, purpose, max(min(limit, seconds_left), _SHORTEST_CALL))
+            if purpose.remind is not None:
+                if late:
+                    reminder.note_asked()
+                    began = time.monotonic()
+                    purpose.remind()
+                    seconds_left -= time.monotonic() - began
+                limit = min(limit, reminder.pause)
+            late = False
+            try:
+                return self._send(rpc, request, purpose, max(min(limit, seconds_left), _SHORTEST_CALL))
+            except ServerTimeoutError:
+                late = True
+                raise
 
         def can_retry(error: BaseException) -> bool:
             if isinstance(error, ServerFailedError):
                 return purpose.idempotent and tries < TRIES_OF_FAILED_CALLS
+            if isinstance(error, ServerTimeoutError):
+                return purpose.remind is not None
             return isinstance(error, ServerUnavailableError)
 
         reply = retry(
@@ -135,7 +161,7 @@ class ControllerChannel:
         endpoint = self._endpoints[turn % len(self._endpoints)]
         started = time.monotonic()
         try:
-            method = getattr(self._make_stub(endpoint), rpc)
+            method = self._find_methods(endpoint)[rpc]
             reply = _wait_for_answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
@@ -145,13 +171,21 @@ class ControllerChannel:
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
                 self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and has_hung_up(details) and _has_tls(endpoint):
+                if not self._config.tls and has_hung_up(details) and is_tls(endpoint):
                     error = TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; use an "
                         "address that begins with tls://"
                     )
                 else:
                     self._choose_next_controller(turn)
+                    says = self._first_contact.open and _describe_stranger(endpoint, self._config.tls)
+                    if says:
+                        error = ServerUnavailableError(
+                            f"cannot {purpose.action}: the server at {endpoint} {says}; give the address of a Pravega "
+                            f"controller, whose port is {DEFAULT_CONTROLLER_PORT} by default"
+                        )
+                        # One of several controllers may be the wrong address alone.
+                        error.at_first_contact = len(self._endpoints) == 1
             _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
             # gRPC's error must not become the cause: it holds the call with its metadata.
             raise error from None
@@ -168,7 +202,7 @@ class ControllerChannel:
             if self._turn == turn:
                 self._turn += 1
 
-    def _make_stub(self, endpoint: Endpoint) -> Any:
+    def _find_methods(self, endpoint: Endpoint) -> dict[str, Any]:
         if self._process != os.getpid():
             self._reset()
         with self._lock:
@@ -176,10 +210,11 @@ class ControllerChannel:
                 raise ClientClosedError("the controller connection is closed; make a new one")
             if endpoint not in self._channels:
                 channel = self._connect(endpoint)
-                self._channels[endpoint] = channel, new_stub(channel)
+                self._channels[endpoint] = channel, _make_methods(channel)
             return self._channels[endpoint][1]
 
     def _connect(self, endpoint: Endpoint) -> grpc.Channel:
+        longest = _FIRST_CONNECT_TIMEOUT if self._first_contact.open else _CONNECT_TIMEOUT
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", _LARGEST_REPLY),
             # Connections to segment stores ignore HTTP proxies too.
@@ -187,7 +222,7 @@ class ControllerChannel:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
             # Despite its name, the time allowed for one attempt to connect.
-            ("grpc.min_reconnect_backoff_ms", int(min(_CONNECT_TIMEOUT, self._config.request_timeout / 2) * 1000)),
+            ("grpc.min_reconnect_backoff_ms", int(min(longest, self._config.request_timeout / 2) * 1000)),
             # The server tolerates a ping every 5 minutes.
             ("grpc.keepalive_time_ms", 360_000),
             ("grpc.keepalive_timeout_ms", 20_000),
@@ -219,6 +254,18 @@ class ControllerChannel:
         return f"ControllerChannel({self._config.controller_uri})"
 
 
+def _make_methods(channel: grpc.Channel) -> dict[str, Any]:
+    """Make what sends each call of the controller, by its name. All are unary."""
+    return {
+        method.name: channel.unary_unary(
+            f"/{_SERVICE.full_name}/{method.name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+        for method in _SERVICE.methods
+    }
+
+
 def _wait_for_answer(method: Any, request: Any, **options: Any) -> Any:
     """Wait for the answer to a call. Raises Cancelled if the call of this thread is cancelled."""
     if cancellation.find_current() is None:
@@ -231,17 +278,25 @@ def _wait_for_answer(method: Any, request: Any, **options: Any) -> Any:
         raise future from None  # by the server or by `close`: it is an RpcError like any other
 
 
-def _has_tls(endpoint: Endpoint) -> bool:
-    """Return whether a server that hung up on a plain greeting answers a TLS greeting. Nothing secret is sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+def _describe_stranger(endpoint: Endpoint, tls: bool) -> str | None:
+    """Greet a server that gRPC had no answer from; return what it does that no controller does. None: nothing such.
+
+    gRPC itself reports only the last address of a host, where nothing may listen.
+    """
     try:
-        with socket.create_connection((endpoint.host, endpoint.port), timeout=5) as connection:
-            with context.wrap_socket(connection, server_hostname=endpoint.host):
-                return True
+        connection = socket.create_connection((endpoint.host, endpoint.port), timeout=_GREETING_TIMEOUT)
     except OSError:
-        return False
+        return None
+    try:
+        with connection, speak_tls(connection, endpoint) if tls else connection as speaking:
+            speaking.sendall(_HTTP2_GREETING)
+            answer = speaking.recv(9)
+    except TimeoutError:
+        return "accepts connections, but does not answer as a controller does"
+    except OSError:
+        return None
+    # One that hangs up may be a proxy whose controller is away for a while.
+    return "answers, but is not a controller" if answer and answer[3:4] != _HTTP2_SETTINGS else None
 
 
 def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
@@ -280,6 +335,10 @@ class ControllerCalls:
         return ServerFailedError(
             f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
         )
+
+
+def remind_of_nothing_else() -> None:
+    """Let a late call be sent again: the `remind` of a purpose that needs nothing before."""
 
 
 def describe_lost_reply(tries: int) -> str:

@@ -33,15 +33,9 @@ class Controller(
     first_contact : FirstContact, optional
         Limits the tries until a controller has answered.
 
-    Raises
-    ------
-    AuthenticationError
-        The credentials are missing or wrong. Like the errors below, any call may raise it, besides its own errors.
-    PermissionDeniedError
-        The user lacks a right; the message names the resource and the right.
-    TlsError
-    ServerUnavailableError, ServerTimeoutError, ServerFailedError
-        The configured time is over.
+    Any call raises, besides its own errors, AuthenticationError if the credentials are missing or wrong,
+    PermissionDeniedError with the resource and the right if the user lacks one, TlsError, and ServerUnavailableError,
+    ServerTimeoutError or ServerFailedError when the configured time is over.
 
     Examples
     --------
@@ -67,10 +61,7 @@ class Controller(
         then dropped the tables it keeps about it, so that nothing can be created in the scope any more. Needs READ on
         the scope and on everything in it, besides READ_UPDATE on `prn::/`.
 
-        Raises
-        ------
-        ScopeNotFoundError
-        ScopeNotEmptyError
+        Raises ScopeNotFoundError, ScopeNotEmptyError.
         """
         tables = self.list_key_value_tables(scope)
         streams = self.list_streams(scope)

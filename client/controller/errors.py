@@ -38,6 +38,10 @@ class Purpose:
     `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `missing` makes the
     error for a NOT_FOUND status; `refine` may recognize further failures by the server's text. `idempotent` says
     whether a call that failed inside the server may be sent again.
+
+    Some calls are answered only when all is done, and the server may lose them on the way. `remind` says that such a
+    call may be sent again meanwhile, and is called before; without it, a missed deadline is final, and `when_late`
+    completes its message.
     """
 
     action: str
@@ -46,6 +50,8 @@ class Purpose:
     missing: Callable[[], PravegaError] | None = None
     refine: Callable[[str], PravegaError | None] | None = None
     idempotent: bool = True
+    remind: Callable[[], None] | None = None
+    when_late: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,10 @@ def make_controller_error(
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
             return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
-        return AuthenticationError(f"{cannot}: the controller at {endpoint} requires credentials, and none are given")
+        return AuthenticationError(
+            f"{cannot}: the controller at {endpoint} requires credentials, and none are given; "
+            "give them in the same place as its address: those of an environment are not sent to addresses of a query"
+        )
     if status is grpc.StatusCode.PERMISSION_DENIED:
         if said and said != _NO_RIGHT:
             return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
@@ -123,7 +132,7 @@ def make_controller_error(
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return ServerTimeoutError(
-            f"{cannot}: the controller at {endpoint} did not answer in time{_put_after_colon(said)}"
+            f"{cannot}: the controller at {endpoint} did not answer in time{_put_after_colon(said)}{purpose.when_late}"
         )
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFailedError(

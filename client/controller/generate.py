@@ -1,10 +1,10 @@
-"""Makes controller_pb2.py, controller_pb2.pyi and controller_pb2_grpc.py from controller.proto.
+"""Makes controller_pb2.py and controller_pb2.pyi from controller.proto.
 
     python -m venv build/proto && build/proto/bin/pip install grpcio-tools==1.76.0
     build/proto/bin/python client/controller/generate.py
 
-Generated code runs with the versions of protobuf and grpcio that it was generated with, and with newer ones. So only
-the oldest version that PySpark's own Connect client allows may generate it; any other is refused.
+Generated code runs with the version of protobuf that it was generated with, with newer ones, and with those of the next
+major number. So only a generator of the oldest version in `pyproject.toml` may generate it; any other is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE_PATH = "pyspark_pravega/client/controller"
 
 
 def main() -> int:
-    """Write the three modules next to the proto; return the exit status."""
+    """Write both modules next to the proto; return the exit status."""
     try:
         found = version("grpcio-tools")
     except PackageNotFoundError:
@@ -31,7 +31,7 @@ def main() -> int:
         print(f"grpcio-tools {GENERATOR} is needed, found {found}; see the top of this file", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as target:
-        outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
+        outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
         command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PACKAGE_PATH}={FOLDER}", *outputs]
         status = subprocess.run([*command, f"{PACKAGE_PATH}/controller.proto"], check=False).returncode
         if status == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark_pravega.errors import (
     ConsumerInUseError,
@@ -17,7 +18,12 @@ from pyspark_pravega.errors import (
 from ..stream import Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, make_stream_not_found_error, name_scope_resource
+from .channel import (
+    ControllerCalls,
+    make_stream_not_found_error,
+    name_scope_resource,
+    remind_of_nothing_else,
+)
 from .errors import Purpose
 from .messages import make_stream_cut_message, make_stream_info
 from .scopes import make_scope_not_found_error
@@ -71,9 +77,7 @@ class ReaderGroupCalls(ControllerCalls):
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
         ScopeNotFoundError, InvalidNameError.
         """
-        purpose = Purpose(
-            f"create {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
-        )
+        purpose = _make_purpose("create", group, remind=remind_of_nothing_else)
         reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _make_message(group), purpose)
         if reply.status == pb.CreateReaderGroupResponse.SCOPE_NOT_FOUND:
             raise make_scope_not_found_error(group.scope)
@@ -100,10 +104,14 @@ class ReaderGroupCalls(ControllerCalls):
         """Replace the settings of a reader group of this id and generation; return its next generation.
 
         Clients that know only an older generation cannot move the group any more; it keeps the positions that it holds.
-        Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError.
+        Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError; ServerTimeoutError if
+        it is late, since it cannot be asked for again (`updateReaderGroup` of StreamMetadataTasks.java).
         """
-        purpose = Purpose(
-            f"change {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        purpose = _make_purpose(
+            "change",
+            group,
+            when_late="; it may still do it, and refuses the same request until then. If that lasts, it has lost the "
+            "request: drop the consumer and create it again",
         )
         reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _make_message(group), purpose)
         if reply.status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND:
@@ -122,9 +130,7 @@ class ReaderGroupCalls(ControllerCalls):
 
         Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
-        purpose = Purpose(
-            f"drop {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
-        )
+        purpose = _make_purpose("drop", group, remind=remind_of_nothing_else)
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
@@ -174,6 +180,11 @@ class ReaderGroupCalls(ControllerCalls):
             raise make_stream_not_found_error(cut.stream)
         if reply.status != pb.UpdateSubscriberStatus.SUCCESS:
             raise ServerFailedError(f"cannot {purpose.action}: the controller failed; see its log")
+
+
+def _make_purpose(verb: str, group: ReaderGroup, **more: Any) -> Purpose:
+    action = f"{verb} {_format_title(group.scope, group.name)}"
+    return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", **more)
 
 
 def _format_title(scope: str, name: str) -> str:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
     KeyValueTableNotFoundError,
+    PermissionDeniedError,
     ScopeExistsError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
+    ServerFailedError,
     ServerTimeoutError,
 )
 
+from ..cancellation import sleep
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
 from .channel import (
@@ -20,9 +29,15 @@ from .channel import (
     describe_lost_reply,
     name_key_value_table_resource,
     name_scope_resource,
+    remind_of_nothing_else,
 )
 from .errors import Purpose
 from .messages import decode_ranges
+
+_FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.25, 2.0
+"""Pauses before a look for a key-value table that another program creates: looking disturbs its creation."""
+_creations: WeakValueDictionary[tuple[str, str, str], threading.Lock] = WeakValueDictionary()
+"""The locks of those who create a key-value table in this process, by controller, scope and name."""
 
 
 def make_scope_not_found_error(scope: str) -> ScopeNotFoundError:
@@ -91,15 +106,16 @@ class KeyValueTableCalls(ControllerCalls):
     ) -> bool:
         """Create a table whose keys have exactly the given lengths in bytes; return False if it already exists.
 
-        If the controller does not answer in time, it is asked once more, and may then find what it had made: False.
-        Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError, InvalidOptionError.
+        A 0.13 controller may drop the event that creates a table if somebody looks for the table at that moment, and
+        keeps its name for ever. So creators in one process take turns, and those of other processes wait without a
+        look as soon as the name is listed. Needs READ_UPDATE on the scope. Raises ScopeNotFoundError,
+        InvalidNameError, InvalidOptionError, ServerFailedError for a name that was lost in that way.
         """
         for what, value in (("number of partitions", partitions), ("primary key length", primary_key_length)):
             if value < 1:
                 raise InvalidOptionError(
                     f"the {what} of key-value table '{scope}/{name}' is {value}; it must be at least 1"
                 )
-        purpose = Purpose(f"create key-value table '{scope}/{name}'", name_scope_resource(scope), "READ_UPDATE")
         request = pb.KeyValueTableConfig(
             scope=scope,
             kvtName=name,
@@ -107,13 +123,33 @@ class KeyValueTableCalls(ControllerCalls):
             primaryKeyLength=primary_key_length,
             secondaryKeyLength=secondary_key_length,
         )
-        reply: pb.CreateKeyValueTableStatus
-        try:
-            reply = self._call("createKeyValueTable", request, purpose)
-        except ServerTimeoutError:
-            # Of programs that create it at once, one may wait for a table whose creation another has replaced: the
-            # entry is there, its state never comes (TableMetadataTasks.java). The next request completes it.
-            reply = self._call("createKeyValueTable", request, purpose)
+        deadline = time.monotonic() + self._channel.config.request_timeout
+        pause, late = _FIRST_LOOK_SECONDS, False
+        while True:
+            with _creations.setdefault((self._channel.config.controller_uri, scope, name), threading.Lock()):
+                if name not in self.list_key_value_tables(scope):
+                    try:
+                        return self._create_key_value_table(request)
+                    except ServerTimeoutError:
+                        if late:
+                            raise
+                        late = True
+            sleep(pause)
+            pause = min(2 * pause, _LONGEST_LOOK_SECONDS)
+            with suppress(KeyValueTableNotFoundError, PermissionDeniedError):
+                self.key_value_table_segments(scope, name)
+                return False
+            if time.monotonic() > deadline and name in self.list_key_value_tables(scope):
+                raise ServerFailedError(
+                    f"key-value table '{scope}/{name}' is half made: the controller has its name and nothing else, and "
+                    "neither completes nor deletes it any more, because somebody looked for it while it was created. "
+                    "Choose another name, or another scope for a table whose name begins with pyspark-pravega"
+                )
+
+    def _create_key_value_table(self, request: pb.KeyValueTableConfig) -> bool:
+        scope, name = request.scope, request.kvtName
+        purpose = Purpose(f"create key-value table '{scope}/{name}'", name_scope_resource(scope), "READ_UPDATE")
+        reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
         if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
             return False
         if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:
@@ -169,7 +205,9 @@ class KeyValueTableCalls(ControllerCalls):
 
     def delete_key_value_table(self, scope: str, name: str) -> None:
         """Delete a table with its entries. Raises KeyValueTableNotFoundError."""
-        purpose = self._table_purpose("delete key-value table", scope, name, write=True)
+        purpose = replace(
+            self._table_purpose("delete key-value table", scope, name, write=True), remind=remind_of_nothing_else
+        )
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply, tries = self._channel.call("deleteKeyValueTable", request, purpose)
         if reply.status == pb.DeleteKVTableStatus.TABLE_NOT_FOUND:
@@ -177,6 +215,13 @@ class KeyValueTableCalls(ControllerCalls):
                 raise _make_table_not_found_error(scope, name)
         elif reply.status != pb.DeleteKVTableStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteKVTableStatus.Status.Name(reply.status))
+        # The controller answers when the table's state is gone, and takes its name out of the scope just after that.
+        # Until then the scope cannot be deleted, and who creates the name again waits for a table that never comes.
+        pause = _FIRST_LOOK_SECONDS / 16
+        with suppress(PermissionDeniedError, ScopeNotFoundError):
+            while pause < _LONGEST_LOOK_SECONDS and name in self.list_key_value_tables(scope):
+                sleep(pause)
+                pause *= 2
 
     def _table_purpose(self, action: str, scope: str, name: str, *, write: bool) -> Purpose:
         return Purpose(

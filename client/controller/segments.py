@@ -18,6 +18,7 @@ from pyspark_pravega.errors import (
 
 from .. import cancellation
 from ..config import Endpoint
+from ..reminder import Reminder
 from ..retry import retry
 from ..stream import Access, SegmentRange, Stream, find_key_value_table, make_segment_name
 from ..stream_cut import StreamCut
@@ -223,6 +224,9 @@ class SegmentCalls(ControllerCalls):
     ) -> None:
         """Replace the segments `sealed` by new ones with the given key ranges, and wait until it is done.
 
+        If that is late, the same scaling is asked for again: the controller goes on with one that it has accepted, and
+        refuses one that is done (`submitScale` of PersistentStreamBase.java).
+
         Raises InvalidOptionError if the new ranges do not cover exactly those of the sealed segments, or a segment is
         not current; StreamNotFoundError; ServerTimeoutError after `timeout` seconds (by default the retry time), in
         which case the scaling may still finish.
@@ -248,7 +252,7 @@ class SegmentCalls(ControllerCalls):
             )
         check = pb.ScaleStatusRequest(streamInfo=make_stream_info(stream), epoch=started.epoch)
         looking = self._stream_purpose("look up the progress of scaling stream", stream)
-        pause = 0.05
+        pause, reminder = 0.05, Reminder(purpose.action)
         while True:
             state: pb.ScaleStatusResponse = self._call("checkScale", check, looking)
             if state.status == pb.ScaleStatusResponse.SUCCESS:
@@ -258,7 +262,9 @@ class SegmentCalls(ControllerCalls):
                 raise ServerFailedError(f"the scaling of stream '{stream}' failed ({name}); see the controller's log")
             if time.monotonic() + pause > deadline:
                 raise ServerTimeoutError(
-                    f"the scaling of stream '{stream}' was not finished after {limit:g} s; it may still finish"
+                    f"the scaling of stream '{stream}' was not finished after {limit:g} s; {reminder.explain()}, and "
+                    "it may still finish"
                 )
+            reminder.ask_if_due(lambda: self._call("scale", request, purpose))
             cancellation.sleep(pause)
             pause = min(pause * 1.5, 1.0)

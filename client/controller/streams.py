@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -19,10 +22,18 @@ from .channel import (
     describe_lost_reply,
     make_stream_not_found_error,
     name_scope_resource,
+    remind_of_nothing_else,
 )
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, make_stream_cut_message, make_stream_info
 from .scopes import make_scope_not_found_error
+
+_NO_MORE = (
+    "; it may still do it, and refuses the same request until then. If it has lost the first one, the stream can be "
+    "read, written, sealed and deleted, but takes no other {}: copy it to a new stream"
+)
+"""What becomes of a truncation or a change that is late: `startTruncation` and `updateStream` in
+StreamMetadataTasks.java write no event while one of their kind is under way."""
 
 
 class StreamCalls(ControllerCalls):
@@ -117,18 +128,25 @@ class StreamCalls(ControllerCalls):
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
         """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
 
-        Raises StreamNotFoundError, StreamSealedError, InvalidOptionError.
+        Raises StreamNotFoundError, StreamSealedError, InvalidOptionError; ServerTimeoutError if it is late, since it
+        cannot be asked for again.
         """
         purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE")
+        purpose = replace(purpose, when_late=_NO_MORE.format("change of settings"))
         reply = self._call("updateStream", encode_configuration(stream, configuration), purpose)
         self._check_update(reply, stream, purpose)
 
-    def seal_stream(self, stream: Stream) -> None:
+    def seal_stream(self, stream: Stream, remind: Callable[[], None] = remind_of_nothing_else) -> None:
         """Seal a stream, which takes no more events then; the server aborts open transactions on it.
 
-        Sealing a sealed stream succeeds. Raises StreamNotFoundError.
+        It first waits for those that are being committed: if sealing is late, `remind` is called before it is asked for
+        again. Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
-        purpose = self._stream_purpose("seal stream", stream, "READ_UPDATE")
+        purpose = replace(
+            self._stream_purpose("seal stream", stream, "READ_UPDATE"),
+            remind=remind,
+            when_late="; it waits for the transactions that are being committed to the stream",
+        )
         reply: pb.UpdateStreamStatus = self._call("sealStream", make_stream_info(stream), purpose)
         if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
             self._check_update(reply, stream, purpose)
@@ -139,20 +157,23 @@ class StreamCalls(ControllerCalls):
         The controller does NOT check that the offsets are borders between events and not beyond the tail. A wrong
         truncation cannot be undone, so callers must check the offsets with the segment stores first. Raises
         InvalidOptionError for a cut that does not cover the whole key space or lies before the head,
-        StreamNotFoundError, StreamSealedError.
+        StreamNotFoundError, StreamSealedError; ServerTimeoutError if it is late, since it cannot be asked for again:
+        the head has moved by then, but the events before it may keep their place in storage.
         """
         purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
+        purpose = replace(purpose, when_late=_NO_MORE.format("truncation, nor does its retention remove any events"))
         reply: pb.UpdateStreamStatus = self._call("truncateStream", make_stream_cut_message(cut), purpose)
         if reply.status == pb.UpdateStreamStatus.FAILURE:
             raise InvalidOptionError(
                 f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
-                "the whole key space and must not lie before the present head of the stream"
+                "the whole key space and must not lie before the present head of the stream, and no other truncation "
+                "may be under way"
             )
         self._check_update(reply, cut.stream, purpose)
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
-        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
+        purpose = replace(self._stream_purpose("delete stream", stream, "READ_UPDATE"), remind=remind_of_nothing_else)
         reply, tries = self._channel.call("deleteStream", make_stream_info(stream), purpose)
         if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
             if tries == 1:

@@ -100,14 +100,9 @@ class KeyValueTable:
     primary_key_length : int, optional
         Bytes of the key that decide on the partition, if the table has secondary keys too.
 
-    Raises
-    ------
-    KeyValueTableNotFoundError
-        Like the errors below, any call may raise it, besides its own errors.
-    PermissionDeniedError
-    InvalidRowError
-        A key has the wrong length, or a value is too long.
-    TlsError, ServerUnavailableError, ServerTimeoutError
+    Any call raises, besides its own errors, KeyValueTableNotFoundError, PermissionDeniedError, TlsError,
+    ServerUnavailableError and ServerTimeoutError, and InvalidRowError if a key has the wrong length or a value is too
+    long.
 
     Examples
     --------
@@ -149,10 +144,7 @@ class KeyValueTable:
         primary_key_length, secondary_key_length : int
             Bytes; all keys have the sum of both.
 
-        Returns
-        -------
-        bool
-            False if the table already exists.
+        Returns false if the table already exists.
         """
         created = self._controller.create_key_value_table(
             self._scope, self._name, partitions, primary_key_length, secondary_key_length
@@ -208,15 +200,9 @@ class KeyValueTable:
         version : int
             `ANY`, `NOT_EXISTS`, or the version that the entry must have.
 
-        Returns
-        -------
-        int
-            The new version of the entry.
+        Returns the new version of the entry.
 
-        Raises
-        ------
-        ConditionalUpdateError
-            The entry has another version.
+        Raises ConditionalUpdateError if the entry has another version.
         """
         return self.put_many([(key, value, version)])[0]
 
@@ -265,10 +251,7 @@ class KeyValueTable:
 
         If the reply to a first attempt is lost, and there is no entry then, it counts as removed.
 
-        Raises
-        ------
-        ConditionalUpdateError
-            The entry does not have the given version.
+        Raises ConditionalUpdateError if the entry does not have the given version.
         """
         repeated: list[None] = []
         reply = self._retry_if_recreated(
@@ -292,11 +275,8 @@ class KeyValueTable:
     def delete_many(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Remove entries of one partition in one step. Without `versions` they need not exist.
 
-        Raises
-        ------
-        ConditionalUpdateError
-            An entry does not have its version, and none was removed; or the reply to a first attempt was lost, and that
-            attempt has removed them all.
+        Raises ConditionalUpdateError if an entry does not have its version, and none was removed; or if the reply to a
+        first attempt was lost, and that attempt has removed them all.
         """
         gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
         reply = self._retry_if_recreated(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import enum
-import json
 import ssl
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -34,43 +32,6 @@ _KEPT = 64
 
 _LONGEST_REASON = 300
 """Most characters of the registry's own words in a message."""
-
-
-class NotTakenError(Exception):
-    """The server did not take the connection in time."""
-
-
-class NotAnsweredError(Exception):
-    """The server took the connection, but did not answer in time."""
-
-
-class NoAnswerError(Exception):
-    """The server closed the connection without an answer, or answered with something other than HTTP."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """The answer to a request; `path` is the path of the request, unquoted."""
-
-    method: str
-    path: str
-    status: int
-    reason: str
-    body: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Return whether the server did what it was asked to do."""
-        return 200 <= self.status < 300
-
-    @property
-    def text(self) -> str:
-        """Return the body as text, even if it is not valid UTF-8."""
-        return self.body.decode("utf-8", errors="replace")
-
-    def json(self) -> Any:
-        """Return the value of the JSON in the body. Raises ValueError for anything else."""
-        return json.loads(self.body)
 
 
 class HttpServer:
@@ -107,11 +68,11 @@ class HttpServer:
         body: Any,
         headers: Mapping[str, str],
         seconds: float,
-    ) -> Response:
+    ) -> httpx.Response:
         """Send a request and return its answer, whatever its status.
 
         `body` is sent as JSON, unless it is None. `seconds` bounds the wait for the connection and each wait for the
-        answer. Raises NotTakenError, NotAnsweredError, NoAnswerError, and OSError if there is no connection.
+        answer. Raises the errors of httpx, and OSError if there is no connection.
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
         if self._closed:
@@ -120,16 +81,13 @@ class HttpServer:
         request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:
             with closing(self._transport.handle_request(request)) as answer:
-                content = answer.read()
-        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NotTakenError from error
-        except httpx.TimeoutException as error:
-            raise NotAnsweredError from error
+                answer.read()
         except httpx.ConnectError as error:
-            raise _find_system_error(error) or NoAnswerError() from error
-        except httpx.HTTPError as error:
-            raise NoAnswerError from error
-        return Response(method, request.url.path, answer.status_code, answer.reason_phrase, content)
+            if (reason := _find_system_error(error)) is not None:
+                raise reason from error
+            raise
+        answer.request = request
+        return answer
 
     def close(self) -> None:
         """Close the connections. Requests that wait for an answer fail, and so do later ones."""
@@ -156,12 +114,12 @@ class Right(enum.Enum):
 
 
 def make_refusal(
-    response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
+    response: httpx.Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
 ) -> PravegaError:
     """Make the error for a status that is not a success."""
-    status = response.status
+    status = response.status_code
     reason = _read_reason(response)
-    path = response.path
+    path = response.request.url.path
     if group is None:
         target = "the schema registry"
     else:
@@ -172,7 +130,7 @@ def make_refusal(
         return AuthenticationError(
             "the schema registry knows no such user, or the password is wrong"
             + (f" ({target})" if group is not None else "")
-            + "; check the credentials"
+            + "; check the credentials, and give them in the same place as its address"
         )
     if status == 403:
         return PermissionDeniedError(
@@ -215,7 +173,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
 
 
-def _read_reason(response: Response) -> str:
+def _read_reason(response: httpx.Response) -> str:
     text = response.text.strip()
     # Internal errors come as HTML pages that say nothing.
     if not text or text.startswith("<"):

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+import httpx
+
 from pyspark_pravega.errors import (
     InvalidOptionError,
     PravegaError,
@@ -25,10 +27,6 @@ from ..retry import FirstContact, describe_unreached, retry
 from .http import (
     UNAVAILABLE_STATUS,
     HttpServer,
-    NoAnswerError,
-    NotAnsweredError,
-    NotTakenError,
-    Response,
     Right,
     is_transient,
     make_refusal,
@@ -77,7 +75,10 @@ class RegistryRequests:
 
     def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact) -> None:
         if config.registry_uri is None:
-            raise InvalidOptionError("no schema registry address is set; give one, such as http://localhost:9092")
+            raise InvalidOptionError(
+                "no schema registry address is set; set PRAVEGA_SCHEMA_REGISTRY_URI or 'schema-registry-uri', for "
+                "example to http://localhost:9092"
+            )
         self._config = config
         self._namespace = namespace
         self._first_contact = first_contact
@@ -92,10 +93,7 @@ class RegistryRequests:
     def ask(self, request: Request, parse: Callable[[Any], Parsed]) -> Parsed:
         """Send a request that is safe to repeat, and return what `parse` makes of the JSON of its answer.
 
-        Raises
-        ------
-        ProtocolError
-            The answer is no JSON, or `parse` finds another form than it expects.
+        Raises ProtocolError if the answer is no JSON, or `parse` finds another form than it expects.
         """
         response = self.send(request)
         what = f"{request.method} {request.path}"
@@ -112,10 +110,10 @@ class RegistryRequests:
                 f"the registry's answer to {what} does not have the expected form ({error!r})"
             ) from error
 
-    def send(self, request: Request, tries: list[float] | None = None) -> Response:
+    def send(self, request: Request, tries: list[float] | None = None) -> httpx.Response:
         """Send a request that is safe to repeat, and add to `tries` the seconds that each try had left."""
 
-        def send(seconds: float) -> Response:
+        def send(seconds: float) -> httpx.Response:
             if tries is not None:
                 tries.append(seconds)
             return self._send_once(request, seconds)
@@ -124,7 +122,7 @@ class RegistryRequests:
             send, timeout=self._config.retry_timeout, transient=is_transient, first_contact=self._first_contact
         )
 
-    def _send_once(self, request: Request, seconds: float) -> Response:
+    def _send_once(self, request: Request, seconds: float) -> httpx.Response:
         method, path = request.method, request.path
         parameters = dict(request.query)
         if self._namespace is not None:
@@ -142,39 +140,38 @@ class RegistryRequests:
                 | ({} if authorization is None else {"Authorization": authorization}),
                 seconds=limit,
             )
-        except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
+        except (httpx.HTTPError, OSError) as error:
             raise self._unreachable(error, method, path, limit) from error
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
-        if response.status in UNAVAILABLE_STATUS:
+        if response.status_code in UNAVAILABLE_STATUS:
             raise ServerUnavailableError(
-                f"the schema registry at {self.endpoint} answered {response.status} ({response.reason})"
+                f"the schema registry at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
             )
         if response.is_success:
             return response
         raise make_refusal(response, self.endpoint, namespace=self._namespace, group=request.group, right=request.right)
 
-    def _unreachable(self, error: Exception, method: str, path: str, limit: float) -> PravegaError:
+    def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self.endpoint}"
-        if isinstance(error, NotTakenError):
+        if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
             return ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
                 "protocol of the address (http:// or https://)?"
             )
-        if isinstance(error, NotAnsweredError):
+        if isinstance(error, httpx.TimeoutException):
             return ServerTimeoutError(
                 f"{name} did not answer {method} {path} within {limit:.3g} s. It hangs or is overloaded: look at its "
                 "log, or raise the request timeout" + (_NEVER_ANSWERED if method == "POST" else "")
             )
-        if isinstance(error, NoAnswerError):
+        if isinstance(error, httpx.HTTPError):
             return ServerUnavailableError(
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
-        if isinstance(error, OSError):
-            found = tls.make_connection_error(error, self.endpoint)
-            if not isinstance(found, ServerUnavailableError):
-                return found
-        why = describe_unreached(error) if isinstance(error, OSError) else None
+        found = tls.make_connection_error(error, self.endpoint)
+        if not isinstance(found, ServerUnavailableError):
+            return found
+        why = describe_unreached(error)
         unavailable = ServerUnavailableError(
             f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
             "Pravega user lacks rights runs without ever opening its port; its log says so"

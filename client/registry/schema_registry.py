@@ -36,17 +36,10 @@ class SchemaRegistry:
     first_contact : FirstContact, optional
         Limits the tries until the registry has answered; an unpickled copy has no such limit.
 
-    Raises
-    ------
-    InvalidOptionError
-        The configuration has no registry address.
-    SchemaNotFoundError
-        There is no such group, schema or encoding id. Like the errors below, any method may raise it, besides its own.
-    AuthenticationError, PermissionDeniedError, TlsError
-    ServerUnavailableError, ServerTimeoutError
-        The registry cannot be reached, or does not answer, within the configured time.
-    RegistryError
-        Any other refusal.
+    Raises InvalidOptionError if the configuration has no registry address. Any method raises, besides its own errors,
+    SchemaNotFoundError if there is no such group, schema or encoding id, AuthenticationError, PermissionDeniedError,
+    TlsError, ServerUnavailableError and ServerTimeoutError if the registry does not answer within the configured time,
+    and RegistryError for any other refusal.
 
     Examples
     --------
@@ -104,10 +97,7 @@ class SchemaRegistry:
     def create_group(self, name: str, properties: GroupProperties) -> None:
         """Create a group.
 
-        Raises
-        ------
-        SchemaExistsError
-            There is a group of this name.
+        Raises SchemaExistsError if there is a group of this name.
         """
         if not name:
             # The server would create a group that no URL can name.
@@ -143,10 +133,7 @@ class SchemaRegistry:
         previous : Compatibility, optional
             Replace the policy only if it is still this one.
 
-        Raises
-        ------
-        IncompatibleSchemaError
-            The policy is not `previous`.
+        Raises IncompatibleSchemaError if the policy is not `previous`.
         """
         body = {"compatibility": compatibility.to_json()}
         if previous is not None:
@@ -158,19 +145,11 @@ class SchemaRegistry:
     def add_schema(self, group: str, schema: SchemaInfo) -> VersionInfo:
         """Register a schema, unless the group already has it.
 
-        Returns
-        -------
-        VersionInfo
-            The version of the schema in the group.
+        Returns the version of the schema in the group.
 
-        Raises
-        ------
-        IncompatibleSchemaError
-            The group's policy does not allow the change, or the group takes only one type.
-        InvalidSchemaError
-            The registry cannot parse the schema.
-        ServerTimeoutError
-            Registry 0.6.0 never answers if a group of format Any has the type name in another format.
+        Raises IncompatibleSchemaError if the group's policy does not allow the change, or the group takes only one
+        type; InvalidSchemaError if the registry cannot parse the schema; ServerTimeoutError if a group of format Any
+        has the type name in another format, when registry 0.6.0 never answers.
         """
         request = Request.of_group("POST", group, "schemas", body=schema.to_json(), right=Right.ADD_SCHEMA)
         return self._requests.ask(request, VersionInfo.from_json)
@@ -256,10 +235,7 @@ class SchemaRegistry:
         codec : str
             A codec's name in the registry; "" is none.
 
-        Raises
-        ------
-        RegistryError
-            With status 412 if the codec is not registered; see `add_codec`.
+        Raises RegistryError with status 412 if the codec is not registered; see `add_codec`.
         """
         # Not remembered: a group that was dropped and created again has the same versions, but no encoding yet.
         body = {"versionInfo": version.to_json(), "codecType": codec}

@@ -77,10 +77,6 @@ class SchemaInfo:
             The format, see above.
         text : str
             The text, in the form of the property `text`.
-
-        Returns
-        -------
-        SchemaInfo
         """
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
@@ -90,10 +86,7 @@ class SchemaInfo:
     def text(self) -> str:
         """Return the schema as text; for Protobuf the type's name, a blank and the file descriptor set in base64.
 
-        Raises
-        ------
-        InvalidSchemaError
-            The data are not UTF-8.
+        Raises InvalidSchemaError if the data are not UTF-8.
         """
         if self.format == "Protobuf":
             return f"{self.type} {base64.b64encode(self.data).decode('ascii')}"

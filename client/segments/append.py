@@ -70,18 +70,10 @@ class SegmentAppender:
         Events that were left out, or whose place in the segment is unknown: an earlier attempt stored them, or this one
         did and lost both the acknowledgement and their trace.
 
-    Raises
-    ------
-    TransactionNotOpenError
-        The transaction has ended, or is sealed for the commit. Like the errors below, `append`, `flush` and
-        `last_event_number` may raise it.
-    SegmentSealedError, SegmentNotFoundError
-        Without a transaction.
-    WriterFencedError
-        Another connection has taken over the writer id.
-    PermissionDeniedError, TlsError
-    ServerUnavailableError, ServerTimeoutError
-        Nothing could be stored for `retry_timeout`.
+    `append`, `flush` and `last_event_number` raise TransactionNotOpenError if the transaction has ended or is sealed
+    for the commit, SegmentSealedError and SegmentNotFoundError without a transaction, WriterFencedError if another
+    connection has taken over the writer id, PermissionDeniedError, TlsError, and ServerUnavailableError or
+    ServerTimeoutError if nothing could be stored for `retry_timeout`.
 
     Examples
     --------
@@ -176,10 +168,7 @@ class SegmentAppender:
         event_count : int
             The number of events in the block.
 
-        Raises
-        ------
-        ProtocolError
-            The number of events is wrong, as far as that is noticed.
+        Raises ProtocolError if the number of events is wrong, as far as that is noticed.
         """
         data = memoryview(block).cast("B")
         if event_count <= 0 or not len(data):

@@ -205,17 +205,10 @@ def frame(payloads: pa.Array) -> memoryview:
     payloads : pyarrow.Array
         The events' payloads, of type binary or large_binary.
 
-    Returns
-    -------
-    memoryview
-        The frames, without gaps between them.
+    Returns the frames, without gaps between them.
 
-    Raises
-    ------
-    EventTooLargeError
-        A payload has more than 8 MiB, which official clients could not read.
-    InvalidRowError
-        A payload is null.
+    Raises EventTooLargeError if a payload has more than 8 MiB, which official clients could not read; InvalidRowError
+    if a payload is null.
 
     Examples
     --------

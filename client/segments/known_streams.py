@@ -11,23 +11,26 @@ A segment store answers in a fraction of the time that the controller takes. Its
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 
-from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
+from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, StreamNotFoundError
 
 from .. import cancellation
 from ..controller.controller import Controller
+from ..recent import Recent
 from ..stream import SegmentRange, Stream, get_segment_epoch, get_segment_number
 from ..stream_cut import StreamCut
 from .store import SegmentInfo, SegmentStore
 
 _THREADS = 8
 """Epochs that are asked for at the same time."""
+
+UNKNOWN_SECONDS = 1.0
+"""Seconds for which an unknown time stays so: those of a planning, while the next offset of a query asks again."""
 
 _MOST_EPOCHS = 256
 _ENCODINGS = 4
@@ -39,6 +42,10 @@ KEPT = 1024
 class _Known:
     first: tuple[int, ...] = ()
     """The segments of epoch 0."""
+    creation: tuple[int, int] | None = None
+    """A segment, and when it was created."""
+    unknown_until: float = 0.0
+    """Until when nobody is asked again for that (`time.monotonic`)."""
     segments: tuple[int, ...] = ()
     current: tuple[int, ...] = ()
     """The segments from the head to the tail, and those of them that took appends; empty if they are not known."""
@@ -57,8 +64,7 @@ class KnownStreams:
     def __init__(self, store: SegmentStore, controller: Controller) -> None:
         self._store = store
         self._controller = controller
-        self._lock = threading.Lock()
-        self._known: OrderedDict[Stream, _Known] = OrderedDict()
+        self._known: Recent[Stream, _Known] = Recent(KEPT)
 
     def origin(self, stream: Stream) -> int:
         """Return the number of a stream's first segment, which distinguishes it from later streams of its name.
@@ -69,8 +75,50 @@ class KnownStreams:
         if not first or not self._store.segment_infos(stream, first[:1]):
             first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
             known = self._find(stream)
-            self._learn(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
+            self._known.put(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
         return min(map(get_segment_number, first))
+
+    def identify(self, stream: Stream) -> tuple[int | None, tuple[int, int] | None]:
+        """Return the number of a stream's first segment, and one of its segments with the time of its creation.
+
+        The former is None for users without READ_UPDATE, the latter if the store does not know. One request confirms
+        what is known: another time is that of another cluster at the same address. Raises StreamNotFoundError, and
+        PermissionDeniedError for users without READ.
+        """
+        known = self._find(stream)
+        if known.creation is not None:
+            segment, created = known.creation
+            time = self._find_creation_time(stream, segment)
+            if time == created and known.first:
+                return min(map(get_segment_number, known.first)), known.creation
+            if time != created:
+                self._known.put(stream, replace(known, creation=None) if time is None else _Known())
+        try:
+            return self.origin(stream), self.creation(stream)
+        except PermissionDeniedError:
+            return None, self.creation(stream)
+
+    def creation(self, stream: Stream) -> tuple[int, int] | None:
+        """Return one of a stream's segments and when it was created, in milliseconds; None if the store does not know.
+
+        It is asked for once; if it is unknown, again after UNKNOWN_SECONDS. Raises StreamNotFoundError,
+        PermissionDeniedError.
+        """
+        known = self._find(stream)
+        if known.creation is None and monotonic() >= known.unknown_until:
+            there = self._store.segment_infos(stream, [min(known.first)] if known.first else [])
+            segment = min(there or self._controller.head(stream).positions)
+            time = self._find_creation_time(stream, segment)
+            found = None if time is None else (segment, time)
+            known = replace(self._find(stream), creation=found, unknown_until=monotonic() + UNKNOWN_SECONDS)
+            self._known.put(stream, known)
+        return self._find(stream).creation
+
+    def _find_creation_time(self, stream: Stream, segment: int) -> int | None:
+        try:
+            return self._store.creation_times(stream, [segment])[segment]
+        except SegmentNotFoundError:
+            return None
 
     def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments from the stream's head to its tail; None if they are not known."""
@@ -80,7 +128,7 @@ class KnownStreams:
         infos = self._store.segment_infos(stream, known.segments)
         if all(segment in infos and not infos[segment].sealed for segment in known.current):
             return infos
-        self._learn(stream, replace(known, segments=(), current=()))
+        self._known.put(stream, replace(known, segments=(), current=()))
         return None
 
     def find_origin_if_whole(self, stream: Stream) -> int | None:
@@ -111,7 +159,7 @@ class KnownStreams:
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         open_ones = {segment for segment, info in infos.items() if not info.sealed}
         if current and set(current) <= open_ones & set(segments):
-            self._learn(stream, replace(known, segments=tuple(segments), current=current))
+            self._known.put(stream, replace(known, segments=tuple(segments), current=current))
 
     def is_cut(self, cut: StreamCut) -> bool:
         """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
@@ -122,7 +170,7 @@ class KnownStreams:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
-            self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
+            self._known.put(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
         return valid
 
     def find_infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
@@ -156,7 +204,7 @@ class KnownStreams:
                 with ThreadPoolExecutor(_THREADS) as threads:
                     for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):
                         found |= _select(wanted, ranges)
-            self._learn(stream, replace(self._find(stream), ranges=found))
+            self._known.put(stream, replace(self._find(stream), ranges=found))
         return found
 
     def _list_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
@@ -173,7 +221,7 @@ class KnownStreams:
         """Note whether the schema registry has a schema of the stream."""
         known = self._find(stream)
         if known.registered != registered:
-            self._learn(stream, replace(known, registered=registered))
+            self._known.put(stream, replace(known, registered=registered))
 
     def is_logged(self, stream: Stream) -> bool:
         """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
@@ -183,7 +231,7 @@ class KnownStreams:
         """Note that a commit log mentions the stream."""
         known = self._find(stream)
         if not known.logged:
-            self._learn(stream, replace(known, logged=True))
+            self._known.put(stream, replace(known, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
         """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
@@ -194,22 +242,10 @@ class KnownStreams:
         known = self._find(stream)
         if there != (encoding_id in known.encodings):
             others = tuple(known_id for known_id in known.encodings if known_id != encoding_id)
-            self._learn(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
+            self._known.put(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
 
     def _find(self, stream: Stream) -> _Known:
-        with self._lock:
-            found = self._known.get(stream)
-            if found is None:
-                return _Known()
-            self._known.move_to_end(stream)
-            return found
-
-    def _learn(self, stream: Stream, known: _Known) -> None:
-        with self._lock:
-            self._known[stream] = known
-            self._known.move_to_end(stream)
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
+        return self._known.find(stream) or _Known()
 
 
 def _select(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pyspark_pravega.errors import ProtocolError
 
 from .fields import HEADER, INT32, INT64, FieldReader, encode_text
-from .replies import STREAM_REPLIES, Reply
+from .replies import STREAM_REPLIES, Reply, make_reader
 from .table_replies import TABLE_REPLIES, TableEntry, TableKey
 
 WIRE_VERSION = 16
@@ -69,7 +69,7 @@ _ATTRIBUTE_VALUES = struct.Struct(">qq")
 _TABLE_KEY = struct.Struct(">ii")
 _NULL_TABLE_SEGMENT_OFFSET = INT64.pack(-1)
 
-_REPLIES: dict[int, type[Reply]] = {reply.command: reply for reply in (*STREAM_REPLIES, *TABLE_REPLIES)}
+_REPLIES = {reply.command: (reply.__name__, make_reader(reply)) for reply in (*STREAM_REPLIES, *TABLE_REPLIES)}
 
 
 def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
@@ -77,13 +77,13 @@ def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
 
     Raises ProtocolError for an unknown type or fields that do not fit the frame.
     """
-    reply = _REPLIES.get(command)
-    if reply is None:
+    if command not in _REPLIES:
         raise ProtocolError(
             f"the server sent a reply of type {command}, which this client does not know; "
             "check that the address is a Pravega segment store of version 0.13 or compatible"
         )
-    return reply.read(FieldReader(body, reply.__name__))
+    name, read = _REPLIES[command]
+    return read(FieldReader(body, name))
 
 
 def _frame(command: int, *fields: bytes) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 from pyspark_pravega.errors import ProtocolError
 
@@ -15,6 +17,8 @@ INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 
 _MAX_TEXT = 0xFFFF
+
+Value = TypeVar("Value")
 
 
 def encode_text(text: str) -> bytes:
@@ -124,3 +128,30 @@ class FieldReader:
     def sized_bytes(self) -> bytes:
         """Read bytes after their int32 length."""
         return bytes(self.take(self.int32()))
+
+
+def _skip_trace_after(read: Callable[[FieldReader], Value]) -> Callable[[FieldReader], Value]:
+    def read_both(fields: FieldReader) -> Value:
+        value = read(fields)
+        fields.optional_text()
+        return value
+
+    return read_both
+
+
+READ_BY_TYPE: dict[object, Callable[[FieldReader], object]] = {
+    int: FieldReader.int64,
+    bool: FieldReader.boolean,
+    str: FieldReader.text,
+    uuid.UUID: FieldReader.uuid,
+}
+"""How fields of replies are read whose type does not say it."""
+
+Int32 = Annotated[int, FieldReader.int32]
+TrailingInt32 = Annotated[int, FieldReader.optional_int32]
+TrailingInt64 = Annotated[int, FieldReader.optional_int64]
+SizedBytes = Annotated[bytes, FieldReader.sized_bytes]
+SizedView = Annotated[memoryview, lambda fields: fields.take(fields.int32())]
+TracedText = Annotated[str, _skip_trace_after(FieldReader.text)]
+TracedInt64 = Annotated[int, _skip_trace_after(FieldReader.int64)]
+"""The types of fields of replies that say how they are read. A stack trace may stand behind the traced ones."""

@@ -1,16 +1,19 @@
 """Replies of the segment store as typed values. Definitions: `WireCommands.java`, Pravega 0.13.0.
 
-Stack traces that servers may append (`replyWithStackTraceOnError`) are read and dropped: they belong in the server's
-log.
+The fields of a reply stand in a frame in the order of its class, and their types say how they are read. The request id
+comes first, unless a class declares it again at its place. Stack traces that servers may append
+(`replyWithStackTraceOnError`) are read and dropped: they belong in the server's log.
 """
 
 from __future__ import annotations
 
+import inspect
 import uuid
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, get_type_hints
 
-from .fields import FieldReader
+from .fields import READ_BY_TYPE, FieldReader, Int32, SizedView, TracedInt64, TracedText, TrailingInt32, TrailingInt64
 
 TOKEN_EXPIRED = 1
 """`AuthTokenCheckFailed.code` of an expired delegation token; every other code is a refusal."""
@@ -23,10 +26,25 @@ class Reply:
     command: ClassVar[int]
     request_id: int
 
-    @classmethod
-    def read(cls, fields: FieldReader) -> Reply:
-        """Decode the fields after the header of a frame."""
-        raise NotImplementedError
+
+def make_reader(reply: type[Reply]) -> Callable[[FieldReader], Reply]:
+    """Return what decodes the fields after the header of a frame."""
+    names = [each.name for each in fields(reply)]
+    order: dict[str, None] = {}
+    for base in reversed(reply.__mro__):
+        for name in inspect.get_annotations(base):
+            order.pop(name, None)  # declared again, so its place is here
+            order[name] = None
+    hints = get_type_hints(reply, include_extras=True)
+    placed = [name for name in order if name in names]
+    readers = [(name, _find_reading(hints[name])) for name in placed]
+    make: Callable[..., Reply] = reply
+    return lambda found: make(**{name: read(found) for name, read in readers})
+
+
+def _find_reading(hint: Any) -> Callable[[FieldReader], Any]:
+    """Return how a field is read, by its annotation or else by its type."""
+    return hint.__metadata__[0] if hasattr(hint, "__metadata__") else READ_BY_TYPE[hint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +52,9 @@ class Hello(Reply):
     """The answer to the client's hello: the versions that the server speaks."""
 
     command = -127
-    high_version: int
-    low_version: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> Hello:
-        return cls(0, fields.int32(), fields.int32())
+    request_id: Annotated[int, lambda fields: 0]
+    high_version: Int32
+    low_version: Int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +62,7 @@ class KeepAlive(Reply):
     """A sign of life, to be skipped."""
 
     command = 100
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> KeepAlive:
-        return cls(-1)
+    request_id: Annotated[int, lambda fields: -1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +73,6 @@ class AppendSetup(Reply):
     segment: str
     writer_id: uuid.UUID
     last_event_number: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> AppendSetup:
-        return cls(fields.int64(), fields.text(), fields.uuid(), fields.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +85,9 @@ class DataAppended(Reply):
     command = 7
     writer_id: uuid.UUID
     event_number: int
-    previous_event_number: int
-    segment_write_offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> DataAppended:
-        writer_id, event_number = fields.uuid(), fields.int64()
-        previous, request_id = fields.optional_int64(), fields.optional_int64()
-        return cls(request_id, writer_id, event_number, previous, fields.optional_int64())
+    previous_event_number: TrailingInt64
+    request_id: TrailingInt64
+    segment_write_offset: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,7 @@ class ConditionalCheckFailed(Reply):
     command = 8
     writer_id: uuid.UUID
     event_number: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> ConditionalCheckFailed:
-        writer_id, event_number = fields.uuid(), fields.int64()
-        return cls(fields.optional_int64(), writer_id, event_number)
+    request_id: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +109,8 @@ class SegmentRead(Reply):
     offset: int
     at_tail: bool
     end_of_segment: bool
-    data: memoryview = field(repr=False)
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentRead:
-        segment, offset = fields.text(), fields.int64()
-        at_tail, end_of_segment = fields.boolean(), fields.boolean()
-        data = fields.take(fields.int32())
-        return cls(fields.optional_int64(), segment, offset, at_tail, end_of_segment, data)
+    data: SizedView = field(repr=False)
+    request_id: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +124,7 @@ class StreamSegmentInfo(Reply):
     deleted: bool
     last_modified: int
     write_offset: int
-    start_offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> StreamSegmentInfo:
-        return cls(
-            fields.int64(), fields.text(), fields.boolean(), fields.boolean(), fields.boolean(),
-            fields.int64(), fields.int64(), fields.optional_int64(0),
-        )  # fmt: skip
+    start_offset: Annotated[int, lambda fields: fields.optional_int64(0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +134,6 @@ class SegmentSealed(Reply):
     command = 29
     segment: str
 
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentSealed:
-        return cls(fields.int64(), fields.text())
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentAttribute(Reply):
@@ -160,10 +142,6 @@ class SegmentAttribute(Reply):
     command = 35
     value: int
 
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentAttribute:
-        return cls(fields.int64(), fields.int64())
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentAttributeUpdated(Reply):
@@ -171,10 +149,6 @@ class SegmentAttributeUpdated(Reply):
 
     command = 37
     success: bool
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentAttributeUpdated:
-        return cls(fields.int64(), fields.boolean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,27 +160,15 @@ class Failure(Reply):
 class SegmentFailure(Failure):
     """A failure that names the segment alone."""
 
-    segment: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> Self:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
+    segment: TracedText
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetFailure(Failure):
     """A failure that names the segment, and an offset in it."""
 
-    segment: str
-    offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> Self:
-        request_id, segment = fields.int64(), fields.text()
-        fields.optional_text()
-        return cls(request_id, segment, fields.optional_int64())
+    segment: TracedText
+    offset: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +177,7 @@ class WrongHost(Failure):
 
     command = 50
     segment: str
-    correct_host: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> WrongHost:
-        reply = cls(fields.int64(), fields.text(), fields.text())
-        fields.optional_text()
-        return reply
+    correct_host: TracedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +207,8 @@ class InvalidEventNumber(Failure):
 
     command = 55
     writer_id: uuid.UUID
-    event_number: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> InvalidEventNumber:
-        writer_id, request_id = fields.uuid(), fields.int64()
-        fields.optional_text()
-        return cls(request_id, writer_id, fields.optional_int64())
+    request_id: TracedInt64
+    event_number: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +217,8 @@ class SegmentIsTruncated(Failure):
 
     command = 56
     segment: str
-    start_offset: int
-    offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentIsTruncated:
-        request_id, segment, start_offset = fields.int64(), fields.text(), fields.int64()
-        fields.optional_text()
-        return cls(request_id, segment, start_offset, fields.optional_int64())
+    start_offset: TracedInt64
+    offset: TrailingInt64
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +226,7 @@ class OperationUnsupported(Failure):
     """The server does not support `operation` on this segment."""
 
     command = 57
-    operation: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> OperationUnsupported:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
+    operation: TracedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,13 +234,8 @@ class AuthTokenCheckFailed(Failure):
     """The delegation token was refused. For reads `request_id` holds the OFFSET of the request."""
 
     command = 60
-    code: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> AuthTokenCheckFailed:
-        request_id = fields.int64()
-        fields.optional_text()
-        return cls(request_id, fields.optional_int32())
+    request_id: TracedInt64
+    code: TrailingInt32
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +245,7 @@ class ErrorMessage(Failure):
     command = 61
     segment: str
     message: str
-    code: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> ErrorMessage:
-        return cls(fields.int64(), fields.text(), fields.text(), fields.optional_int32())
+    code: TrailingInt32
 
 
 STREAM_REPLIES: tuple[type[Reply], ...] = (

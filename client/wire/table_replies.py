@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from .fields import FieldReader
+from .fields import FieldReader, SizedBytes
 from .replies import Reply, SegmentFailure
 
 
@@ -25,6 +26,31 @@ class TableEntry:
     value: bytes = field(repr=False)
 
 
+def _read_key(fields: FieldReader) -> TableKey:
+    fields.int32()  # total size of the key, which the next length also gives
+    return TableKey(fields.sized_bytes(), fields.int64())
+
+
+def _read_keys(fields: FieldReader) -> tuple[TableKey, ...]:
+    return tuple(_read_key(fields) for _ in range(fields.count(16)))
+
+
+def _read_versions(fields: FieldReader) -> tuple[int, ...]:
+    return tuple(fields.int64() for _ in range(fields.count(8)))
+
+
+def _read_entries(fields: FieldReader) -> tuple[TableEntry, ...]:
+    entries = []
+    for _ in range(fields.count(24)):
+        key = _read_key(fields)
+        fields.int32()  # total size of the value, which the next length also gives
+        entries.append(TableEntry(key.key, key.version, fields.sized_bytes()))
+    return tuple(entries)
+
+
+Entries = Annotated[tuple[TableEntry, ...], _read_entries]
+
+
 @dataclass(frozen=True, slots=True)
 class TableSegmentInfo(Reply):
     """The state of a key-value table's partition; `entry_count` lags behind writes, `key_length` is in bytes."""
@@ -34,13 +60,7 @@ class TableSegmentInfo(Reply):
     start_offset: int
     length: int
     entry_count: int
-    key_length: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableSegmentInfo:
-        return cls(
-            fields.int64(), fields.text(), fields.int64(), fields.int64(), fields.int64(), fields.optional_int32(0)
-        )
+    key_length: Annotated[int, lambda fields: fields.optional_int32(0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +68,7 @@ class TableEntriesUpdated(Reply):
     """The new versions of the entries written, in their order."""
 
     command = 75
-    versions: tuple[int, ...]
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableEntriesUpdated:
-        request_id = fields.int64()
-        return cls(request_id, tuple(fields.int64() for _ in range(fields.count(8))))
+    versions: Annotated[tuple[int, ...], _read_versions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +78,6 @@ class TableKeysRemoved(Reply):
     command = 77
     segment: str
 
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableKeysRemoved:
-        return cls(fields.int64(), fields.text())
-
 
 @dataclass(frozen=True, slots=True)
 class TableRead(Reply):
@@ -74,11 +85,7 @@ class TableRead(Reply):
 
     command = 79
     segment: str
-    entries: tuple[TableEntry, ...]
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableRead:
-        return cls(fields.int64(), fields.text(), _read_entries(fields))
+    entries: Entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +115,8 @@ class TableKeysRead(Reply):
 
     command = 84
     segment: str
-    keys: tuple[TableKey, ...]
-    continuation_token: bytes = field(repr=False)
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableKeysRead:
-        request_id, segment = fields.int64(), fields.text()
-        keys = tuple(_read_key(fields) for _ in range(fields.count(16)))
-        return cls(request_id, segment, keys, fields.sized_bytes())
+    keys: Annotated[tuple[TableKey, ...], _read_keys]
+    continuation_token: SizedBytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +125,8 @@ class TableEntriesRead(Reply):
 
     command = 86
     segment: str
-    entries: tuple[TableEntry, ...]
-    continuation_token: bytes = field(repr=False)
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableEntriesRead:
-        return cls(fields.int64(), fields.text(), _read_entries(fields), fields.sized_bytes())
-
-
-def _read_key(fields: FieldReader) -> TableKey:
-    fields.int32()  # total size of the key, which the next length also gives
-    return TableKey(fields.sized_bytes(), fields.int64())
-
-
-def _read_entries(fields: FieldReader) -> tuple[TableEntry, ...]:
-    entries = []
-    for _ in range(fields.count(24)):
-        key = _read_key(fields)
-        fields.int32()  # total size of the value, which the next length also gives
-        entries.append(TableEntry(key.key, key.version, fields.sized_bytes()))
-    return tuple(entries)
+    entries: Entries
+    continuation_token: SizedBytes = field(repr=False)
 
 
 TABLE_REPLIES: tuple[type[Reply], ...] = (

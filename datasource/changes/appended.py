@@ -19,6 +19,7 @@ from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
+from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
@@ -83,7 +84,8 @@ def find_start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> 
     """Return where a stream of changes without a checkpoint begins."""
     first, _, versions = find_version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
-    return ChangesOffset(before or pravega.controller.head(stream), first - 1)
+    created = find_creation(pravega, stream)
+    return ChangesOffset(before or pravega.controller.head(stream), first - 1, created=created)
 
 
 def plan_new_appended(read: OpenRead, columns: StructType, since: ChangesOffset, until: ChangesOffset) -> PlannedScan:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,24 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
+from ..positions.identity import (
+    Creation,
+    StreamIdentity,
+    find_creation,
+    make_creation_member,
+    read_creation_member,
+)
 from ..positions.snapshot import measure_tail
 from ..stream_source.admission import Limits, Walker, admit
-from ..stream_source.frontier import enter_successors, find_end_within, find_frontier, pause_between_looks
+from ..stream_source.frontier import (
+    check_reached,
+    enter_successors,
+    find_end_within,
+    find_frontier,
+    pause_between_looks,
+)
 from ..stream_source.memory import SourceMemory
+from ..stream_source.offset import describe_other_stream
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenTable
 
@@ -34,17 +48,19 @@ class ChangesOffset:
     """The end of a micro-batch: the newest version before it (0 without versions), and where its query began.
 
     `begin` is None for the first offset of a query. `known` is the newest version that existed, if a limit ended the
-    batch before it.
+    batch before it. `created`: a segment, and when it was created (see `datasource/positions/identity.py`); a begin has
+    none of its own.
     """
 
     cut: StreamCut
     version: int
     begin: ChangesOffset | None = None
     known: int | None = None
+    created: Creation | None = None
 
     def to_json(self) -> str:
         """Return the text that Spark keeps in its checkpoint."""
-        return json.dumps({"stream": str(self.cut.stream), **self._members()})
+        return json.dumps({"stream": str(self.cut.stream), **self._members(), **make_creation_member(self.created)})
 
     def _members(self) -> dict[str, Any]:
         positions = {str(segment): offset for segment, offset in sorted(self.cut.positions.items())}
@@ -58,7 +74,7 @@ class ChangesOffset:
         try:
             value = json.loads(text)
             scope, _, name = value["stream"].partition("/")
-            return cls._of(Stream(scope, name), value)
+            return replace(cls._of(Stream(scope, name), value), created=read_creation_member(value))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
                 f"The checkpoint is damaged, or belongs to another kind of query: its position {text} is not one of a "
@@ -74,13 +90,13 @@ class ChangesOffset:
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if there is one.
+    """How far a batch may go: within `limits`, and not beyond `last`, if there is one.
 
     `checkpoint` identifies the query.
     """
 
     last: ChangesOffset | None
-    limits: Limits | None
+    limits: Limits
     checkpoint: str
     memory: SourceMemory
 
@@ -105,14 +121,23 @@ def check_endless(changes: ChangeRange, options: o.Options) -> None:
 def check_positions(pravega: Pravega, stream: Stream, since: ChangesOffset, until: ChangesOffset) -> ChangesOffset:
     """Return where a batch between two positions begins.
 
-    Raises CheckpointError for positions that do not exist in the stream.
+    Raises CheckpointError for positions that do not exist in the stream, or are those of another cluster.
     """
+    _check_creation(pravega, stream, since, until)
     if since.begin is None and until.begin is not None:
         since = until.begin  # Spark repeats the first batch, and has asked again where to begin
     checks = [run_in_background(partial(_check_cut, pravega, stream, position.cut)) for position in (since, until)]
     for done in checks:
         done()
     return since
+
+
+def _check_creation(pravega: Pravega, stream: Stream, *positions: ChangesOffset) -> None:
+    present = StreamIdentity("", find_creation(pravega, stream))
+    for position in positions:
+        former = StreamIdentity("", position.created)
+        if former.is_of_other_time(present):
+            raise CheckpointError(describe_other_stream(stream, str(former), str(present)))
 
 
 def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
@@ -123,31 +148,44 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
         )
 
 
-def find_end_position(
-    pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, versioned: bool
+def find_tail(
+    pravega: Pravega, stream: Stream, options: o.Options, known: Sequence[int] = (), *, versioned: bool
 ) -> ChangesOffset:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
 
-    Returns `since` itself if the stream still ends there.
+    `known` are segments that were current.
     """
-    if _is_still(pravega, stream, since.cut):
-        pause_between_looks(len(since.cut.positions))
-        return since
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
-        return published or measure_tail(pravega, stream, tuple(since.cut.positions))
+        return published or measure_tail(pravega, stream, known)
 
     cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
-    if cut == since.cut:  # its segments are sealed, and no others follow
+    return ChangesOffset(cut, version, created=find_creation(pravega, stream))
+
+
+def find_end_position(
+    pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, versioned: bool
+) -> ChangesOffset:
+    """Return where the stream ends now, as `find_tail`; `since` itself, after a pause, if it still ends there."""
+    if _is_still(pravega, stream, since.cut):
+        pause_between_looks(len(since.cut.positions))
+        return since
+    tail = find_tail(pravega, stream, options, tuple(since.cut.positions), versioned=versioned)
+    if tail.cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
-    return ChangesOffset(cut, version, since.begin or since)
+    return replace(tail, begin=_find_begin(since))
+
+
+def _find_begin(since: ChangesOffset) -> ChangesOffset:
+    return replace(since.begin or since, created=None)
 
 
 def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     """Return whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
     infos = pravega.segments.segment_infos(stream, end.positions)
+    check_reached(stream, end.positions, infos)
     return infos.keys() == end.positions.keys() and not any(
         info.sealed or info.write_offset != end.positions[segment] for segment, info in infos.items()
     )
@@ -159,14 +197,13 @@ def find_end_of_batch(
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
-    do not exist in the stream.
+    do not exist in the stream, or are those of another cluster.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
+    _check_creation(pravega, stream, since)
     target = request.last or find_end_position(pravega, stream, options, since, versioned=versioned)
     if target.cut == since.cut:
         return since
-    if request.limits is None:
-        return target
     check_positions(pravega, stream, since, target)
     segments = request.memory.segments(pravega, stream)
     frontier = find_frontier(segments, since.cut.positions, target.cut)
@@ -180,10 +217,10 @@ def find_end_of_batch(
     if reached == since.cut.positions:
         return since
     if reached == target.cut.positions:
-        return ChangesOffset(target.cut, target.version, since.begin or since)
+        return replace(target, begin=_find_begin(since), known=None)
     version = _find_newest_before(pravega, stream, since, target, reached) if versioned else 0
     known = target.version if versioned else None
-    return ChangesOffset(StreamCut(stream, reached), version, since.begin or since, known)
+    return ChangesOffset(StreamCut(stream, reached), version, _find_begin(since), known, target.created)
 
 
 def _find_newest_before(

@@ -97,6 +97,7 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         limit=None,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
+        max_expansion=options.get(o.MAX_EXPANSION),
         writer_schemas=WriterSchemas(read.pravega.config, read.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
         clearings=Clearings(find_older_positions(read.table)),

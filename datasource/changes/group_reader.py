@@ -17,10 +17,10 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
-from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.errors import MalformedEventError, format_count
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
-from pyspark_pravega.formats.core.batches import Overfull
+from pyspark_pravega.formats.core.batches import Overfull, limit_expansion
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
@@ -72,6 +72,7 @@ class GroupPlan:
     limit: int | None
     fail_on_data_loss: bool
     window_bytes: int
+    max_expansion: int
     writer_schemas: WriterSchemas
     memory: int
     clearings: Clearings
@@ -125,16 +126,16 @@ def group_changes(
 
     Adds bad events, and what was read, to the `counts`.
     """
-    table, target = plan.table, plan.bad_events.dead_letter
+    table, rule = plan.table, plan.bad_events
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
-        decoder = make_change_decoder(table, plan.writer_schemas, columns, cut_down)
+        decoder = make_change_decoder(plan, columns, cut_down)
         letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
-            if target is not None:
-                letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
+            if rule.dead_letter is not None:
+                letters = opened.enter_context(DeadLetters(pravega, rule, table.stream, piece.segment_id))
             reader = _read_windows(pravega, plan, piece)
             reading = ReadingCounts(reader)
             for window in reader:
@@ -143,14 +144,13 @@ def group_changes(
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
-def make_change_decoder(
-    table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
-) -> Decoder:
+def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: StructType) -> Decoder:
     """Return the decoder of the part of the changelog that a fold needs.
 
     `cut_down` has nested columns without their unwanted parts. Without a primary key, `before` is whole, and there are
     MARKS; with a key, only the marks that complete snapshots, if these matter.
     """
+    table = plan.table
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
     image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
@@ -167,8 +167,10 @@ def make_change_decoder(
             full["position"],
         ]
     )
-    resolve = writer_schemas if table.framed else None
-    return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
+    resolve = plan.writer_schemas if table.framed else None
+    decoder = find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
+    limit_expansion(decoder, plan.max_expansion)
+    return decoder
 
 
 def has_whole_snapshots(table: StreamTable) -> bool:
@@ -182,7 +184,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
-    decoder = make_change_decoder(table, plan.writer_schemas, key, StructType([]))
+    decoder = make_change_decoder(plan, key, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
         for window in _read_windows(pravega, plan, piece):
@@ -253,5 +255,5 @@ def _decode(
                 for at in [bad_event.index]
             ]
         )
-    _LOG.warning("Segment %s: %d bad events are left out.", segment, len(bad))
+    _LOG.warning("Segment %s: left out %s.", segment, format_count(len(bad), "bad event"))
     yield changes, locations.without([bad_event.index for bad_event in bad])

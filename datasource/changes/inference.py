@@ -14,7 +14,6 @@ from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
 from ..positions.snapshot import SegmentSlice, take_snapshot
-from ..tables.loading import read_schema_files
 
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024
@@ -32,7 +31,6 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
     found = find_change_format(format)
-    settings = read_schema_files(settings)
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )

@@ -6,12 +6,14 @@ its place. If it comes late, after later changes of rows of other segments, it d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
@@ -25,7 +27,6 @@ from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from ..workers.recent import Recent
 from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
@@ -38,12 +39,8 @@ Truncations = tuple[Clearing, ...] | None
 """None if each task sees all of them itself."""
 
 
-class ChangesMemory:
-    """Keeps what batches of streams of changes found, for later ones. It only saves time."""
-
-    def __init__(self) -> None:
-        self.groups: Recent[list[frozenset[int]]] = Recent()
-        """Segments in groups that share keys. Such a group stays: one of a segment's successors is in the set."""
+SegmentGroups: TypeAlias = Recent[Hashable, list[frozenset[int]]]
+"""Groups of segments that share keys, by all segments. A group stays: one of a segment's successors is in the set."""
 
 
 def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Options) -> None:
@@ -83,7 +80,7 @@ class ChangesBatch:
     since: ChangesOffset
     until: ChangesOffset
     checkpoint: Checkpoint
-    memory: ChangesMemory
+    groups: SegmentGroups
     search: Search
 
 
@@ -100,7 +97,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     # The segments where the query began show the groups even if retention has removed those in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
-    groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _find_groups(pravega, stream, segments))
+    groups = batch.groups.get(frozenset(segments), lambda: _find_groups(pravega, stream, segments))
     several = len(segments) > 1
     found = find_truncations(pravega, plan, new, batch.search) if several else None
     if isinstance(found, SearchNeeded):

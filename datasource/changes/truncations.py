@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial, reduce
@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
@@ -29,8 +30,7 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
-from ..workers.connections import borrow_connection
-from ..workers.recent import Recent
+from ..workers.connections import borrow_connection, hash_config
 from .group_planning import can_clear_rows, make_partitions
 from .group_reader import GroupPartition, GroupPlan, find_clearings
 from .rows.clearing import AllClearings, Clearing, Mark, Truncation
@@ -41,13 +41,13 @@ _LOG = logging.getLogger(__name__)
 FOUND = StructType([StructField("found", StringType())])
 """The schema of a search by tasks, whose texts go back to planning."""
 _THREADS = 8
-_FORMAT = 2
-"""Before format 2, marks of snapshots were not searched for."""
+_FORMAT = 3
+"""Before format 2, marks of snapshots were not searched for; before 3, not those of rows whose `op` is `c`."""
 _FIRST_ROW = 1 << 63
 """Rows of the commit table from this number on are companion rows; those before are versions."""
 
-_HERE: Recent[SearchedRanges] = Recent()
-"""Searches that could not be written, by cluster, stream and settings."""
+_HERE: Recent[Hashable, SearchedRanges] = Recent()
+"""Searches that could not be written, by cluster and login, stream and settings."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class TruncationMemory:
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])
         digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
         self._key = make_row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
-        self._name = (pravega.config.controller_uri, table.stream, digest)
+        self._name = (hash_config(pravega.config), table.stream, digest)
         self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
         self._stream = table.stream
 

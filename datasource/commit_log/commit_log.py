@@ -32,7 +32,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
@@ -41,10 +41,12 @@ from pyspark_pravega.errors import (
     ConditionalUpdateError,
     KeyValueTableNotFoundError,
     PermissionDeniedError,
+    PravegaError,
     ServerTimeoutError,
     TransactionNotOpenError,
 )
 
+from .patience import CommitWatch, Patience
 from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .versions import VersionTable, is_checkpoint
 
@@ -63,26 +65,6 @@ _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, Tra
 
 class DisturbedError(Exception):
     """A commit happened during a measurement."""
-
-
-class Patience:
-    """Pauses between attempts, until its time is over."""
-
-    def __init__(self, stream: Stream, timeout: float) -> None:
-        self._stream = stream
-        self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
-        self._pause = 0.005
-
-    def wait(self) -> None:
-        """Pause; raises ServerTimeoutError when the time is over."""
-        if time.monotonic() > self._deadline:
-            raise ServerTimeoutError(
-                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause between "
-                "them. Try again."
-            )
-        cancellation.sleep(self._pause)
-        self._pause = min(self._pause * 1.5, 0.1)
 
 
 class CommitLog(VersionTable):
@@ -164,6 +146,7 @@ class CommitLog(VersionTable):
             return
         deadline = time.monotonic() + self._timeout
         first, first_since, next_status = None, 0.0, 0.0
+        watch = CommitWatch(self._pravega, self._stream)
         while True:
             head = self._head()
             if transaction not in head.committing:
@@ -174,20 +157,24 @@ class CommitLog(VersionTable):
             if now > deadline:
                 raise ServerTimeoutError(
                     f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
-                    f"transaction {transaction} did not get its turn. Raise the option 'transaction.timeout' to wait "
-                    "longer"
+                    f"transaction {transaction} did not get its turn.{watch.explain()} Raise the option "
+                    "'transaction.timeout' to wait longer"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
+                watch.note({})
             elif now > next_status:
-                self._bring_to_its_end(head, tail, overdue=now - first_since > TURN_SECONDS)
+                self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
                 next_status = now + _STATUS_SECONDS
             time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
 
-    def _bring_to_its_end(self, head: HeadRow, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
+    def _bring_to_its_end(
+        self, head: HeadRow, tail: Callable[[], StreamCut], watch: CommitWatch, *, overdue: bool
+    ) -> None:
         """Do for the first transaction of the queue what its writer would do next if it were alive."""
         entry = head.queue[0]
         status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
+        watch.note({entry.transaction: status})
         if status is TransactionStatus.COMMITTED:
             if self._publish(head, entry, tail()):
                 self._fold_at(head.version + 1)
@@ -202,6 +189,16 @@ class CommitLog(VersionTable):
                     return  # its writer has asked for its commit after all
         elif status is not TransactionStatus.COMMITTING:
             self._replace(head, head.without(entry.transaction))
+
+    def remind(self) -> None:
+        """Ask again for the commit of the first transaction of the queue, if it is COMMITTING: a seal waits for it."""
+        try:
+            head = self.head()
+            for one, state in self._get_statuses(() if head is None else head.committing[:1]).items():
+                if state is TransactionStatus.COMMITTING:
+                    self._pravega.controller.commit_transaction(self._stream, one)
+        except PravegaError as error:
+            LOG.warning("Stream %s: asking again for its commit failed: %s", self._stream, error)
 
     def publish(
         self, transaction: uuid.UUID, tail: Callable[[], StreamCut], companion: CompanionRow | None = None
@@ -328,8 +325,8 @@ class CommitLog(VersionTable):
             if head is None or head == HeadRow():
                 return result, head
             known.note_logged(self._stream)
-        patience = Patience(self._stream, self._timeout)
-        first = None
+        watch = CommitWatch(self._pravega, self._stream)
+        patience, first = Patience(self._stream, self._timeout, watch), None
         while True:
             head = self.head()
             if head is None:
@@ -342,18 +339,23 @@ class CommitLog(VersionTable):
                 if "cut" in record and not is_checkpoint(record):
                     return measure(StreamCut.from_text(record["cut"])), head
             try:
-                return self._measure_undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
+                return self._measure_undisturbed(
+                    head, lambda: measure(None), watch, published=time.monotonic() < published_by
+                ), head
             except DisturbedError:
                 patience.wait()
 
-    def _measure_undisturbed(self, head: HeadRow, measure: Callable[[], T], published: bool = False) -> T:
-        """Measure; raises DisturbedError if a transaction was merged or the head row changed in the meantime.
+    def _measure_undisturbed(
+        self, head: HeadRow, measure: Callable[[], T], watch: CommitWatch, *, published: bool
+    ) -> T:
+        """Return what is measured. Raises DisturbedError if meanwhile a transaction was merged or the head row changed.
 
-        With `published`, even if a transaction was merged before and has no version yet.
+        With `published`, it raises that also for a transaction that was merged before and has no version yet.
         """
         states = self._get_statuses(
             head.committing[:1]
         )  # the others are not asked to commit as long as this one is first
+        watch.note(states)
         if TransactionStatus.COMMITTING in states.values():
             raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():

@@ -112,7 +112,7 @@ class _FormerTransaction:
         self._log, self._row, self._entry = log, row, entry
 
     def finish_commit(self) -> bool:
-        """Finish it; return whether it is committed. Otherwise no row of it is or will be visible.
+        """Finish the commit, and return whether it is committed. Otherwise no row of it is or will be visible.
 
         Raises TransactionOutcomeUnknownError if the server has forgotten it, and it has no version.
         """

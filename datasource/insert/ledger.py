@@ -18,16 +18,24 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.key_value.table import Entry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import InvalidOptionError, QueryFencedError, UnsupportedOperationError
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    KeyValueTableNotFoundError,
+    PermissionDeniedError,
+    QueryFencedError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
 
 from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import TABLE_NAME, find_origin, make_row_key
 
 KEPT_BATCHES = 100
 """The epochs of a query whose digests are kept."""
@@ -81,6 +89,7 @@ class LedgerRow:
     """A row: the newest epoch with its transaction, and whether that is known to be committed and published (`done`).
 
     `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
+    `written_ms` is when the row was written.
     """
 
     writer: str
@@ -91,6 +100,7 @@ class LedgerRow:
     done: bool = True
     runs: tuple[str, ...] = ()
     batches: Mapping[int, str] = field(default_factory=dict)
+    written_ms: int = field(default=0, compare=False)
 
     @classmethod
     def read(cls, value: bytes) -> LedgerRow:
@@ -105,6 +115,7 @@ class LedgerRow:
             row["done"],
             tuple(row["runs"]),
             {int(epoch): digest for epoch, digest in row["batches"].items()},
+            row.get("timestamp_ms", 0),
         )
 
     @property
@@ -139,6 +150,37 @@ def read_ledger(log: CommitLog) -> list[LedgerRow]:
     origin = log.learn_origin()
     rows = [LedgerRow.read(stored.value) for stored in log.list_companions() if "writer" in json.loads(stored.value)]
     return [row for row in rows if row.origin == origin]
+
+
+def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerRow]]:
+    """Yield the rows of all writers to the streams of a scope, without asking each stream.
+
+    Raises PermissionDeniedError for a user who may not read the commit table.
+    """
+    table = pravega.key_value_table(scope, TABLE_NAME)
+    try:
+        every = list(table.keys())
+    except KeyValueTableNotFoundError:
+        return
+    keys = [key for key in every if int.from_bytes(key[16:]) >= _FIRST]
+    names = pravega.controller.list_streams(scope) if keys else ()
+    streams = {make_row_key(stream, 0)[:16]: stream for stream in (Stream(scope, name) for name in names)}
+    for key, stored in zip(keys, table.get_many(keys), strict=True):
+        stream = streams.get(key[:16])
+        if stream is not None and stored is not None and "writer" in json.loads(stored.value):
+            row = LedgerRow.read(stored.value)
+            if _is_of(pravega, stream, row):
+                yield stream, row
+
+
+def _is_of(pravega: Pravega, stream: Stream, row: LedgerRow) -> bool:
+    """Return whether a row is about this stream, and not about an older one; a user who may only read cannot tell."""
+    try:
+        return row.origin == find_origin(pravega, stream)
+    except PermissionDeniedError:
+        return True
+    except StreamNotFoundError:
+        return False
 
 
 class EpochRecorder:

@@ -37,6 +37,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.text_lengths import make_length_check
 from pyspark_pravega.sql import options as o
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -91,14 +92,14 @@ class PlainWriter(DataSourceArrowWriter):
         encoder = find_format(table.format).encoder(
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
-        positions = choose_key_positions(table, spec.schema, partition)
+        fit, positions = make_length_check(table.schema), choose_key_positions(table, spec.schema, partition)
         rows = stored = 0
         reached = ReachedTime(table)
         segments = None
         with borrow_connection(spec.config) as pravega, spec.output(pravega, partition) as output:
             try:
                 segments = _CurrentSegments(pravega, table.stream, output)
-                for batch in iterator:
+                for batch in map(fit, iterator):
                     rows += batch.num_rows
                     reached.take(batch)
                     if batch.num_rows:

@@ -35,6 +35,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
@@ -113,6 +114,7 @@ class TaskRows:
         self._encoder = find_format(table.format).encoder(
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
+        self._fit = make_length_check(table.schema)
         self._router = _make_router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]
         self._reached = ReachedTime(table)
@@ -141,6 +143,7 @@ class TaskRows:
         def find_room(place: int, size: int, events: int) -> memoryview:
             return self._output.room(self._segments[place], size, events)
 
+        batch = self._fit(batch)
         frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
         self._output.take_filled()
         self._rows += batch.num_rows

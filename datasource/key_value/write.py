@@ -17,6 +17,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.format import Encoder, find_format
+from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
@@ -59,10 +60,11 @@ class UpsertWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
             entries, values = open_same_entries(pravega, spec.table), Values(spec)
+            fit = make_length_check(spec.table.schema)
             for batch in iterator:
                 count += batch.num_rows
-                rows = add_epoch(spec.table, batch, spec.epoch)
                 try:
+                    rows = add_epoch(spec.table, fit(batch), spec.epoch)
                     written = dict(zip(encode_keys(require_keys(spec.table), rows), values.of(rows), strict=True))
                 except InvalidRowError as error:
                     raise InvalidRowError(
@@ -143,6 +145,7 @@ class KeyedWriter(DataSourceArrowWriter):
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
+        self._fit = make_length_check(spec.table.schema)
 
     @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -173,7 +176,7 @@ class KeyedWriter(DataSourceArrowWriter):
                 found += [(place, key, None) for place, key in zip(places.to_pylist(), gone, strict=True)]
                 continue
             assert values is not None
-            rows = _take_columns(chosen, "row")
+            rows = self._fit(_take_columns(chosen, "row"))
             new = encode_keys(keys, rows)
             if operation == "update" and encode_keys(keys, _take_columns(chosen, "id")) != new:
                 raise InvalidRowError(

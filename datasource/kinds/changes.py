@@ -13,19 +13,20 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, lis
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, find_end_of_batch
+from ..changes.changes_offset import check_options
 from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
-from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
 from ..insert.prepare import apply_write_options, fit_to_rows, refuse_stream_column
 from ..scan.dead_letters import check_target
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
+from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import POSITION_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .kind import MicroBatchScan, TableKind
+from .changes_source import RowChangesSource
+from .kind import TableKind
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class ChangeTable(TableKind):
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
         return make_changes_schema(table.schema, cls.row_key_of(table))
 
-    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
+    def open_stream(self, reader: StreamReader) -> StreamSource:
+        if self.table.asked.changes:
+            return RowChangesSource(self, reader, self._read)
         raise UnsupportedOperationError(
             f"The rows of stream {self.stream} change, so they cannot be streamed. Use spark.readStream.changes."
         )
@@ -77,21 +80,6 @@ class ChangeTable(TableKind):
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
         return replace(self, table=fit_to_rows(table, rows))
-
-    def start_of_changes(self) -> ChangesOffset:
-        check_stream_of_rows(self.table, self.table.changes_range, self.options)
-        self.table.changes_range.bounds()
-        return ChangesOffset(self.pravega.controller.head(self.stream), 0)
-
-    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return find_end_of_batch(self, since, request, versioned=False)
-
-    def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
-        changes = self.table.changes_range
-        check_stream_of_rows(self.table, changes, self.options)
-        batch = replace(batch, since=check_positions(self.pravega, self.stream, batch.since, batch.until))
-        check_key_of_table(self.options)
-        return plan_new_row_changes(self._read(), changes, batch)
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         return plan_current_rows(self._read(), wanted)

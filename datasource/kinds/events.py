@@ -14,16 +14,8 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
-from ..changes.appended import find_start_of_appended, plan_appended, plan_new_appended
-from ..changes.changes_offset import (
-    BatchRequest,
-    ChangesOffset,
-    check_endless,
-    check_options,
-    check_positions,
-    find_end_of_batch,
-)
-from ..changes.row_changes_stream import ChangesBatch
+from ..changes.appended import plan_appended
+from ..changes.changes_offset import check_options
 from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_stream_column
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
@@ -34,12 +26,15 @@ from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
+from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
+from .changes_source import AppendedSource
 from .kind import MicroBatchScan, TableKind
+from .rows_source import RowsSource
 
 
 @dataclass(frozen=True)
@@ -70,17 +65,10 @@ class EventTable(TableKind):
         written = choose_rows_to_write(self.table, rows, self.options)
         return replace(self, table=fit_to_rows(apply_write_options(self), written))
 
-    def start_of_changes(self) -> ChangesOffset:
-        check_endless(self.table.changes_range, self.options)
-        return find_start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
-
-    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return find_end_of_batch(self, since, request, versioned=True)
-
-    def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
-        check_endless(self.table.changes_range, self.options)
-        since = check_positions(self.pravega, self.stream, batch.since, batch.until)
-        return plan_new_appended(self._read(), batch.columns, since, batch.until)
+    def open_stream(self, reader: StreamReader) -> StreamSource:
+        if self.table.asked.changes:
+            return AppendedSource(self, reader, self._read)
+        return RowsSource(self, reader, self.plan_micro_batch)
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         read = self._read()

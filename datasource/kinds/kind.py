@@ -14,8 +14,6 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.changes_offset import BatchRequest, ChangesOffset
-from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import make_plain_writer
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
@@ -23,6 +21,7 @@ from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import PushDown
 from ..scan.scan_request import ScanRequest, WantedRows
+from ..stream_source.source import StreamReader, StreamSource
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 
@@ -129,12 +128,13 @@ class TableKind(OpenTable, ABC):
         scan = PushDown.of(self, request, self._can_choose_changes)
         return scan.finish(self._plan_changes(scan.wanted))
 
-    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
-        """Fix what a micro-batch reads.
+    def open_stream(self, reader: StreamReader) -> StreamSource:
+        """Return what a streaming query reads: the rows, or the changes if the query asks for them.
 
-        Raises the errors of `plan_scan`, and UnsupportedOperationError for a table that cannot be streamed like that.
+        Raises UnsupportedOperationError for a table that cannot be streamed like that, and InvalidOptionError for
+        options with which it cannot.
         """
-        self._refuse("readStream", self.table)
+        self._refuse("CHANGES" if self.table.asked.changes else "readStream", self.table)
 
     @abstractmethod
     def prepare_insert(self, rows: StructType) -> Self:
@@ -158,24 +158,6 @@ class TableKind(OpenTable, ABC):
         Raises UnsupportedOperationError for a table whose rows have no keys.
         """
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
-
-    def start_of_changes(self) -> ChangesOffset:
-        """Return where a stream of changes without a checkpoint begins.
-
-        Raises InvalidOptionError for a range that is invalid, or that a stream cannot have.
-        """
-        self._refuse("CHANGES", self.table)
-
-    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        """Return where the next batch of a stream of changes ends; `since` itself, after a pause, if nothing is new."""
-        self._refuse("CHANGES", self.table)
-
-    def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
-        """Fix what a batch of a stream of changes reads.
-
-        Raises the errors of `plan_changes`, and CheckpointError for positions that the stream does not have.
-        """
-        self._refuse("CHANGES", self.table)
 
     @abstractmethod
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:

@@ -24,11 +24,13 @@ from ..scan.counts import add_counts, make_null_counts
 from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
+from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatchScan
+from .merged_rows_source import MergedSource
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
 _ORIGIN = StructType([field for field, _ in ORIGIN_COLUMNS.values()])
@@ -159,12 +161,22 @@ class MergedStreams(EventTable):
             f"{list_members(self.table)}."
         )
 
-    def plan_slices(self, slices: Mapping[int, Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
+    def open_stream(self, reader: StreamReader) -> StreamSource:
+        if self.table.asked.changes:
+            self._refuse("CHANGES", self.table)
+        check_merged_bounds(self.table, self.options)
+
+        def plan(table: StreamTable, slices: Mapping[int, Sequence[SegmentSlice]]) -> PlannedScan:
+            return replace(self, table=table)._plan_slices(slices, reader)
+
+        return MergedSource(self, reader, plan)
+
+    def _plan_slices(self, slices: Mapping[int, Sequence[SegmentSlice]], reader: StreamReader) -> PlannedScan:
         """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
         return self._merge(
-            columns,
+            reader.columns,
             lambda number, columns: self._member(number).plan_micro_batch(
-                MicroBatchScan(slices[number], columns, query)
+                MicroBatchScan(slices[number], columns, reader.checkpoint)
             ),
             list(slices),
         )

@@ -40,8 +40,10 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.sql.identifiers import check_new_stream
 from pyspark_pravega.sql.options import ROUTING_KEY_OF_ALL
 
+from ..tables.bad_events import BadEventRule
 from ..tables.loading import load_table
 from ..tables.stored_properties import SCHEMA_KEY, make_tags
 
@@ -109,30 +111,29 @@ def check_target(pravega: Pravega, target: Stream) -> None:
             f"'dead-letter'='{target}' is a table that promises by '{ROUTING_KEY_OF_ALL.key}' that all its events have "
             f"the routing key '{table.promised_key}', and dead letters have none: queries would not find them. End the "
             f"promise by ALTER TABLE ... SET TBLPROPERTIES ('{ROUTING_KEY_OF_ALL.key}'='false'), or name a stream that "
-            "does not exist: it is made when a bad event is found."
+            "does not exist."
         )
 
 
 def _describe_target_refusal(target: Stream, reason: str) -> str:
-    return (
-        f"'dead-letter'='{target}' is a stream for other events. {reason} Name one that does not exist: it is made "
-        "when a bad event is found."
-    )
+    return f"'dead-letter'='{target}' is a stream for other events. {reason} Name one that does not exist."
 
 
 class DeadLetters:
     """Writes to a dead-letter stream, which is made when first needed. A context manager, not thread-safe."""
 
     def __init__(
-        self, pravega: Pravega, target: Stream, source: Stream, partition: int, work: str | None = None
+        self, pravega: Pravega, rule: BadEventRule, source: Stream, partition: int, work: str | None = None
     ) -> None:
-        """Tasks of different `partition`s start with different segments. Nothing is sent yet.
+        """Write where the rule says. Nothing is sent yet. Tasks of different `partition`s start with other segments.
 
         `work` names work that writes the same letters in the same order when it is repeated: stored ones are left out
         then, unless the dead-letter stream was scaled in between.
         """
+        assert rule.dead_letter is not None
         self._pravega = pravega
-        self._target = target
+        self._target = rule.dead_letter
+        self._of_table = rule.of_table
         self._source = source
         self._partition = partition
         self._work = work
@@ -140,7 +141,10 @@ class DeadLetters:
         self._appender: SegmentAppender | None = None
 
     def write(self, letters: Sequence[Letter]) -> None:
-        """Store the letters; returns when they are. Raises what creating or appending to a stream raises."""
+        """Store the letters; returns when they are. Raises what creating or appending to a stream raises.
+
+        Raises StreamNotFoundError for a missing stream that the table's property names.
+        """
         now = datetime.datetime.now(datetime.UTC)
         rows = [
             {
@@ -181,6 +185,13 @@ class DeadLetters:
         try:
             found = self._pravega.controller.current_segments(self._target)
         except StreamNotFoundError:
+            if self._of_table:
+                raise StreamNotFoundError(
+                    f"There is no dead-letter stream {self._target}, which the table property 'dead-letter' of "
+                    f"{self._source} names. A query does not make it with the rights of its reader. Make it as the "
+                    f"table's owner: ALTER TABLE ... SET TBLPROPERTIES ('dead-letter'='{self._target.name}'). Or name "
+                    "a stream by the read option 'dead-letter'."
+                ) from None
             create_target(self._pravega, self._target)
             found = self._pravega.controller.current_segments(self._target)
         if not found:
@@ -204,8 +215,22 @@ class DeadLetters:
         self.close()
 
 
+def make_target_of_table(pravega: Pravega, rule: BadEventRule) -> None:
+    """Make the dead-letter stream that a table's property names, if there is none, with the rights of the user.
+
+    Raises InvalidOptionError for a stream for other events, and InvalidNameError.
+    """
+    if rule.dead_letter is None or not rule.of_table:
+        return
+    if pravega.controller.stream_exists(rule.dead_letter):
+        check_target(pravega, rule.dead_letter)
+    else:
+        create_target(pravega, rule.dead_letter)
+
+
 def create_target(pravega: Pravega, target: Stream) -> None:
-    """Make a dead-letter stream, unless another task has just made it."""
+    """Make a dead-letter stream, unless another task has just made it. Raises InvalidNameError."""
+    check_new_stream(target.name)
     text = find_format(_FORMAT).schema_text(COLUMNS, target.name, target.scope)
     properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
     try:

@@ -47,6 +47,7 @@ class EventScanPlan:
     limit: int | None
     fail_on_data_loss: bool
     window_bytes: int
+    max_expansion: int
     writer_schemas: WriterSchemas
     bad_events: BadEventRule
     counted: bool

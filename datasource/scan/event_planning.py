@@ -154,6 +154,7 @@ def plan_events(
         limit=wanted.limit,
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
+        max_expansion=read.options.get(o.MAX_EXPANSION),
         writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
         bad_events=rule,
         counted=wanted.counted,

@@ -17,6 +17,7 @@ from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
+from pyspark_pravega.errors import format_count
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
@@ -219,7 +220,7 @@ def _read_slice(
         letters = None
         if plan.bad_events.dead_letter is not None:
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
-            letters = DeadLetters(pravega, plan.bad_events.dead_letter, plan.table.stream, piece.segment_id, work)
+            letters = DeadLetters(pravega, plan.bad_events, plan.table.stream, piece.segment_id, work)
             opened.enter_context(letters)
         span = partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
@@ -252,7 +253,8 @@ def _read_slice(
         for error in broken:
             yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
         if decoder.bad:
-            LOG.warning("Segment %s: %d bad events, mode %s.", segment, decoder.bad, plan.bad_events.mode)
+            bad = format_count(decoder.bad, "bad event")
+            LOG.warning("Segment %s: %s, mode %s.", segment, bad, plan.bad_events.mode)
     return left
 
 

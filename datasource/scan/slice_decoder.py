@@ -14,6 +14,7 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
+from pyspark_pravega.formats.core.batches import limit_expansion
 from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, list_positions
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
@@ -60,7 +61,9 @@ def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     if not asked or not wanted:
         return None
     resolve = plan.writer_schemas if table.framed else None
-    return find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+    decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+    limit_expansion(decoder, plan.max_expansion)
+    return decoder
 
 
 class SliceDecoder:

@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import CheckpointError
 
 SegmentOffsets = Mapping[int, int]
 """An offset for each segment id."""
@@ -32,7 +33,6 @@ _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
 _KEPT_SEGMENTS = 4096
 _BEYOND = 1 << 63
 """An offset behind the end of every segment."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,29 +45,6 @@ class EndCut(StreamCut):
     before: frozenset[int] = frozenset()
 
 
-class _RecentlyUsed(Generic[T]):
-    """Keeps what was used recently, by segment."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._by_segment: dict[int, T] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_segment)
-
-    def get(self, segment: int) -> T | None:
-        found = self._by_segment.pop(segment, None)
-        if found is not None:
-            self._by_segment[segment] = found
-        return found
-
-    def put(self, segment: int, found: T) -> None:
-        self._by_segment.pop(segment, None)
-        self._by_segment[segment] = found
-        if len(self._by_segment) > self._most:
-            del self._by_segment[next(iter(self._by_segment))]
-
-
 class StreamSegments:
     """The segments of a stream, with facts about them that never change once they are known. Thread-safe."""
 
@@ -76,18 +53,17 @@ class StreamSegments:
         self.pravega = pravega
         self.stream = stream
         self._lock = threading.Lock()
-        self._successors: _RecentlyUsed[dict[int, list[int]]] = _RecentlyUsed(kept)
-        self._none_until: _RecentlyUsed[tuple[float, float]] = _RecentlyUsed(kept)
-        self._ends: _RecentlyUsed[int] = _RecentlyUsed(kept)
+        self._successors: Recent[int, dict[int, list[int]]] = Recent(kept)
+        self._none_until: Recent[int, tuple[float, float]] = Recent(kept)
+        self._ends: Recent[int, int] = Recent(kept)
         self._bounds: dict[str, EndCut | None] = {}
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the present state of segments, without missing ones."""
         found = self.pravega.segments.segment_infos(self.stream, segments)
-        with self._lock:
-            for segment, info in found.items():
-                if info.sealed:
-                    self._ends.put(segment, info.write_offset)
+        for segment, info in found.items():
+            if info.sealed:
+                self._ends.put(segment, info.write_offset)
         return found
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
@@ -106,23 +82,20 @@ class StreamSegments:
 
     def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
-        with self._lock:
-            return self._ends.get(segment)
+        return self._ends.find(segment)
 
     def successors(self, segment: int) -> dict[int, list[int]]:
         """Return the successors of a sealed segment with their predecessors; none at the end of a sealed stream."""
-        with self._lock:
-            known = self._successors.get(segment)
-            until, pause = self._none_until.get(segment) or (0.0, _NO_SUCCESSORS_SECONDS)
-            if known is not None or time.monotonic() < until:
-                return known or {}
+        known = self._successors.find(segment)
+        until, pause = self._none_until.find(segment) or (0.0, _NO_SUCCESSORS_SECONDS)
+        if known is not None or time.monotonic() < until:
+            return known or {}
         found = self.pravega.controller.successors(self.stream, segment)
         after = {one.segment_id: predecessors for one, predecessors in found.items()}
-        with self._lock:
-            if after:
-                self._successors.put(segment, after)
-            else:
-                self._none_until.put(segment, (time.monotonic() + pause, min(2 * pause, _LONGEST_BELIEF)))
+        if after:
+            self._successors.put(segment, after)
+        else:
+            self._none_until.put(segment, (time.monotonic() + pause, min(2 * pause, _LONGEST_BELIEF)))
         return after
 
 
@@ -152,9 +125,13 @@ def pause_between_looks(segments: int) -> None:
 
 
 def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: StreamCut | None) -> Frontier:
-    """Return what a query that has read up to `since` can read next, without passing any of the bounds."""
+    """Return what a query that has read up to `since` can read next, without passing any of the bounds.
+
+    Raises CheckpointError for offsets behind the ends of segments.
+    """
     cuts = [cut for cut in bounds if cut is not None]
     infos = segments.infos(since)
+    check_reached(segments.stream, since, infos)
     begins, lost = _skip_lost(segments, since, infos, cuts)
     while moves := _find_moves(segments, begins, infos, cuts):
         for old, new in moves:
@@ -167,6 +144,17 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
     ends = {segment: max(_find_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
     return Frontier(begins, ends, lost, tails)
+
+
+def check_reached(stream: Stream, since: SegmentOffsets, infos: Mapping[int, SegmentInfo]) -> None:
+    """Raise CheckpointError for an offset behind the end of its segment: the cluster was restored, or has lost data."""
+    for segment, offset in since.items():
+        if segment in infos and offset > infos[segment].write_offset:
+            raise CheckpointError(
+                f"The checkpoint says that segment {segment} of stream {stream} was read up to byte {offset:,}, but it "
+                f"ends at {infos[segment].write_offset:,}: the cluster was restored from an older backup, or has lost "
+                "data. Start the query with a new checkpoint location."
+            )
 
 
 def enter_successors(

@@ -11,18 +11,20 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
 
 from ..tables.stream_table import StreamTable
-from ..workers.recent import Recent
 from .admission import Backlog, Key, Limits, Walks, count_up_to
 from .event_time_drift import EventTimePace
 from .frontier import Frontier, StreamSegments
 
 LOG = logging.getLogger(__name__)
+FoundByName: TypeAlias = Mapping[str, tuple[StreamTable, str | None]]
+"""Tables of streams, with the identities of these."""
 T = TypeVar("T")
 
 
@@ -119,7 +121,7 @@ class FoundStreams:
     """
 
     at: float
-    streams: Mapping[str, tuple[StreamTable, str | None]]
+    streams: FoundByName
     unfinished: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -128,9 +130,8 @@ class SourceMemory:
     """All queries and streams that are remembered. Thread-safe."""
 
     def __init__(self) -> None:
-        self._streams: Recent[StreamSegments] = Recent()
-        self._queries: Recent[QueryMemory] = Recent()
-        self._found: Recent[FoundStreams] = Recent()
+        self._streams: Recent[Hashable, StreamSegments] = Recent()
+        self._queries: Recent[str, QueryMemory] = Recent()
 
     def query(self, checkpoint: str) -> QueryMemory:
         """Return the memory of the query with a checkpoint."""
@@ -139,10 +140,6 @@ class SourceMemory:
     def forget(self, checkpoint: str) -> None:
         """Forget a query that has stopped."""
         self._queries.pop(checkpoint)
-
-    def found(self, key: Hashable, find: Callable[[], FoundStreams]) -> FoundStreams:
-        """Return the streams that a query reads as one."""
-        return self._found.get(key, find)
 
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
         """Return the memory of a stream's segments, for one connection."""

@@ -23,7 +23,7 @@ from .admission import NO_LIMITS, Limits, Walker, admit
 from .event_time_drift import keep_in_step
 from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
-from .offset import START_ANEW, SourceOffset, check_offset, is_of_earlier_stream
+from .offset import START_ANEW, SourceOffset, check_offset, describe_other_stream, is_of_earlier_stream
 from .planning import TOO_FEW_REST, StreamedTable, TableStream
 
 FORMAT = 1
@@ -118,11 +118,12 @@ class MergedTableStream:
             if name in offsets and is_of_earlier_stream(offsets[name], member.read.identity)
         }
         if made_again and self._strict:
+            first = self._members[min(made_again)].read
+            reason = describe_other_stream(first.stream, str(offsets[min(made_again)].identity), str(first.identity))
+            others = f" So it is with {', '.join(sorted(made_again)[1:])}." if len(made_again) > 1 else ""
             raise CheckpointError(
-                f"Stream {', '.join(sorted(made_again))} was dropped and recreated since the checkpoint was written, "
-                "so its positions are meaningless in the new one. Set the read option 'fail-on-data-loss' to false to "
-                "continue, with the new stream from its oldest event on, or start the query with a new checkpoint "
-                "location, from which it reads all streams again."
+                f"{reason}{others} It then reads all streams again. Or set the read option 'fail-on-data-loss' to "
+                "false to continue, with the new stream from its oldest event on."
             )
         # One that was recreated is a new stream, which enters at its head.
         known = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}

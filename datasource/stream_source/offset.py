@@ -14,6 +14,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
 
+from ..positions.identity import StreamIdentity, describe_time, make_creation_member, read_creation_member
+
 FORMAT = 1
 """The version of the JSON below. Older ones stay readable; the tests' golden files are examples."""
 _LONGEST_TYPE = 100
@@ -45,13 +47,16 @@ class SourceOffset:
 
     def to_json(self) -> str:
         """Return the text that Spark keeps."""
-        value = {
+        identity = None if self.identity is None else StreamIdentity.parse(self.identity)
+        value: dict[str, Any] = {
             "format": FORMAT,
             "stream": str(self.cut.stream),
-            "identity": self.identity,
+            "identity": None if identity is None else identity.origin or None,
             "columns": dict(self.columns),
             "positions": _write_texts(self.cut.positions),
         }
+        if identity is not None:
+            value |= make_creation_member(identity.creation)
         if self.begin is not None:
             value["begin"] = _write_texts(self.begin)
         if self.marks is not None:
@@ -82,7 +87,8 @@ class SourceOffset:
         cut = StreamCut(Stream(scope, name), _read_numbers(value["positions"]))
         begin = _read_numbers(value["begin"]) if "begin" in value else None
         marks = int(value["marks"]) if "marks" in value else None
-        return cls(cut, value["identity"], dict(value["columns"]), begin, marks)
+        identity = str(StreamIdentity(value["identity"] or "", read_creation_member(value))) or None
+        return cls(cut, identity, dict(value["columns"]), begin, marks)
 
 
 def _write_texts(positions: Mapping[int, int]) -> dict[str, int]:
@@ -117,10 +123,7 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
             f"{START_ANEW}"
         )
     if is_of_earlier_stream(offset, identity):
-        raise CheckpointError(
-            f"Stream {stream} was dropped and recreated since the checkpoint was written, so its positions are "
-            f"meaningless in the new one. {START_ANEW}"
-        )
+        raise CheckpointError(describe_other_stream(stream, str(offset.identity), str(identity)))
     now = list_columns_read(table, table)
     for name, type in offset.columns.items():
         if name not in now:
@@ -136,8 +139,26 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
 
 
 def is_of_earlier_stream(offset: SourceOffset, identity: str | None) -> bool:
-    """Return whether an offset belongs to a stream that was dropped, before the one with this identity was made."""
-    return None not in (identity, offset.identity) and identity != offset.identity
+    """Return whether an offset belongs to another stream than the one with this identity: a former one of its name."""
+    if identity is None or offset.identity is None:
+        return False
+    return StreamIdentity.parse(offset.identity).is_of_other_stream(StreamIdentity.parse(identity))
+
+
+def describe_other_stream(stream: Stream, former: str, present: str) -> str:
+    """Return why an offset with the identity `former` is not one of a stream whose identity is `present`."""
+    then, now = StreamIdentity.parse(former), StreamIdentity.parse(present)
+    if then.creation and now.creation and not then.is_of_other_origin(now):
+        return (
+            f"The checkpoint belongs to a stream {stream} whose segment {then.creation[0]} was created at "
+            f"{describe_time(then.creation)}, but that of this stream was created at {describe_time(now.creation)}: it "
+            "is in another cluster, or in one that has lost its data. The positions are meaningless in it. "
+            f"{START_ANEW}"
+        )
+    return (
+        f"Stream {stream} was dropped and recreated since the checkpoint was written, so its positions are "
+        f"meaningless in the new one. {START_ANEW}"
+    )
 
 
 __all__ = ["FORMAT", "SourceOffset", "check_offset", "is_of_earlier_stream", "list_columns_read"]

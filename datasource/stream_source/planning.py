@@ -17,6 +17,7 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import find_origin
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
+from ..positions.identity import StreamIdentity
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
@@ -287,7 +288,8 @@ class TableStream:
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity
-        if identity is not None and identity != f"{stream}/{find_origin(self._pravega, stream)}":
+        origin = "" if identity is None else StreamIdentity.parse(identity).origin
+        if origin and origin != f"{stream}/{find_origin(self._pravega, stream)}":
             raise CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )

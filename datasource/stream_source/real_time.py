@@ -86,7 +86,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         address = SegmentAddress(stream, segment_id)
         letters = None
         if scan.bad_events.dead_letter is not None:
-            letters = DeadLetters(pravega, scan.bad_events.dead_letter, stream, segment_id)
+            letters = DeadLetters(pravega, scan.bad_events, stream, segment_id)
             opened.enter_context(letters)
         decoder = SliceDecoder(scan, make_event_decoder(scan), address.name, letters)
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)

@@ -18,6 +18,8 @@ class BadEventRule:
 
     mode: str = FAILFAST
     dead_letter: Stream | None = None
+    of_table: bool = False
+    """The table's property names the dead-letter stream, so a scan does not make it with the rights of its reader."""
 
     @property
     def every_event_is_a_row(self) -> bool:
@@ -29,7 +31,8 @@ def read_bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     """Read the rule for a scan of `stream`.
 
     `dead-letter` implies dropping. If a mode and a dead-letter stream contradict each other, the one from the stronger
-    source counts. Raises InvalidOptionError if both have the same source, and for an invalid target.
+    source counts. Raises InvalidOptionError if both have the same source, and for an invalid target: a table's property
+    may only name a stream of the table's scope, whatever other programs have stored.
     """
     mode, target = options.get(o.MODE), options.get(o.DEAD_LETTER)
     if target is None:
@@ -51,7 +54,15 @@ def read_bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
             f"'dead-letter'='{target}' is the stream that is read, so every bad event would add another one. Name "
             "another stream."
         )
-    return BadEventRule(DROPMALFORMED, found)
+    of_table = options.source(o.DEAD_LETTER) is o.Source.PROPERTY
+    if of_table and found.scope != stream.scope:
+        raise InvalidOptionError(
+            f"The table property 'dead-letter'='{shorten(target)}' of {stream} names a stream in another scope. Queries"
+            " would write there with the rights of whoever reads the table, so a property may only name a stream in "
+            f"the table's scope, '{stream.scope}': ALTER TABLE ... SET TBLPROPERTIES ('dead-letter'='{found.name}'). A "
+            f"read option may name any: WITH ('dead-letter'='{found}')."
+        )
+    return BadEventRule(DROPMALFORMED, found, of_table)
 
 
 def _parse_target(text: str, source: Stream) -> Stream:

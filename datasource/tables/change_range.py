@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,15 +31,6 @@ class ChangeRange:
     start_inclusive: bool = True
     end_inclusive: bool = True
     net: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_json` makes an equal range."""
-        return dict(self.__dict__)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ChangeRange:
-        """Make the range that `to_json` described."""
-        return cls(**value)
 
     def bounds(self) -> Bounds:
         """Return the range in numbers. Raises InvalidOptionError for an invalid version, or an end before the start."""
@@ -93,12 +82,3 @@ class AsOf:
     asked: str
     cut: str
     about: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_json` makes an equal one."""
-        return dict(self.__dict__)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> AsOf:
-        """Make the one that `to_json` described."""
-        return cls(**value)

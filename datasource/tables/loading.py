@@ -255,11 +255,10 @@ def apply_statement_settings(table: StreamTable, columns: StructType, options: o
     for option in o.OPTIONS.values():
         if option.is_known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
-    return replace(table, settings=read_schema_files(check_settings(columns, settings)))
-
-
-def read_schema_files(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings with the schemas of the file that they name. Raises InvalidOptionError for a bad file."""
-    if AVRO_SCHEMAS not in settings:
-        return settings
-    return {**settings, AVRO_SCHEMAS: read_schemas(settings[AVRO_SCHEMAS])}
+    if AVRO_SCHEMAS in settings:
+        if options.source(o.DEBEZIUM_AVRO_SCHEMAS) is o.Source.QUERY:
+            settings[AVRO_SCHEMAS] = read_schemas(settings[AVRO_SCHEMAS])
+        else:
+            # An older release stored paths, and other programs may store anything.
+            o.resolve(properties={AVRO_SCHEMAS: settings[AVRO_SCHEMAS]}, env={})
+    return replace(table, settings=check_settings(columns, settings))

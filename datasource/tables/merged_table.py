@@ -5,7 +5,6 @@ The streams are those of a list, or those of a scope whose names match a pattern
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError, ScopeNotFoundError, shorten
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, is_internal
+from pyspark_pravega.sql.option_types import find_matches
 
 from .hidden_columns import ORIGIN_COLUMNS
 from .stream_table import KindName, StreamTable, TableName
@@ -75,7 +75,7 @@ class MemberChoice:
         if self.pattern is None:
             return [member.name_in(self.scope) for member in self.listed]
         found = pravega.controller.list_streams(self.scope)
-        return [name for name in found if not is_internal(name) and re.fullmatch(self.pattern, name)]
+        return find_matches(self.pattern, [name for name in found if not is_internal(name)])
 
     def find_existing(self, pravega: Pravega) -> list[str]:
         """Return the names of the members whose streams exist now."""

@@ -5,7 +5,6 @@ A `StreamTable` has no secrets. One of a key-value table has `KeyColumns`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -172,25 +171,6 @@ class Asked:
     permissive: bool = False
     """All columns are nullable to Spark, since bad events are rows of nulls."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_json` makes an equal value."""
-        return {
-            "called": self.called,
-            "as_of": None if self.as_of is None else self.as_of.to_json(),
-            "changes": None if self.changes is None else self.changes.to_json(),
-            "permissive": self.permissive,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Asked:
-        """Make the value that `to_json` described."""
-        return cls(
-            called=None if value["called"] is None else tuple(value["called"]),
-            as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
-            changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
-            permissive=value["permissive"],
-        )
-
 
 @dataclass(frozen=True)
 class StreamTable:
@@ -247,55 +227,3 @@ class StreamTable:
         """Return the range of changes that is read, of a table that has one."""
         assert self.asked.changes is not None
         return self.asked.changes
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_json` makes an equal table."""
-        return {
-            "scope": self.stream.scope,
-            "stream": self.stream.name,
-            "format": self.format,
-            "framing": self.framing,
-            "schema": self.schema.json(),
-            "schema_text": self.schema_text,
-            "schema_version": None if self.schema_version is None else dict(self.schema_version),
-            "codec": self.codec,
-            "routing_key": self.routing_key,
-            "promised_key": self.promised_key,
-            "event_time": self.event_time,
-            "event_time_delay": self.event_time_delay,
-            "kind": self.kind.value,
-            "settings": dict(self.settings),
-            "scan_properties": dict(self.scan_properties),
-            "event_type": self.event_type,
-            "members": [member.to_json() for member in self.members],
-            "identity": self.identity,
-            "keys": None if self.keys is None else self.keys.to_json(),
-            "first_segment": self.first_segment,
-            "asked": self.asked.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> StreamTable:
-        """Make the table that `to_json` described."""
-        return cls(
-            stream=Stream(value["scope"], value["stream"]),
-            format=value["format"],
-            framing=value["framing"],
-            schema=StructType.fromJson(json.loads(value["schema"])),
-            schema_text=value["schema_text"],
-            schema_version=value["schema_version"],
-            codec=value["codec"],
-            routing_key=value["routing_key"],
-            promised_key=value["promised_key"],
-            event_time=value["event_time"],
-            event_time_delay=value["event_time_delay"],
-            kind=KindName(value["kind"]),
-            settings=value["settings"],
-            scan_properties=value["scan_properties"],
-            event_type=value["event_type"],
-            members=tuple(map(cls.from_json, value["members"])),
-            identity=value["identity"],
-            keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
-            first_segment=value["first_segment"],
-            asked=Asked.from_json(value["asked"]),
-        )

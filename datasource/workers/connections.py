@@ -57,7 +57,7 @@ class WorkerConnections:
         if self._process != os.getpid():
             self._of_parents.append(self._kept)  # kept from the garbage collector, which would close them
             self._begin()
-        key = _hash_config(config)
+        key = hash_config(config)
         kept = self._take(key, config)
         try:
             yield kept.pravega
@@ -121,7 +121,7 @@ class WorkerConnections:
             kept.pravega.close()
 
 
-def _hash_config(config: ClientConfig) -> bytes:
+def hash_config(config: ClientConfig) -> bytes:
     """Return a hash that identifies a configuration, with plug-ins' credentials, without keeping secrets."""
     return hashlib.blake2b(CPickleSerializer().dumps(config)).digest()
 

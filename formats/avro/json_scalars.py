@@ -38,7 +38,7 @@ from ..core.scalars import (
 )
 from . import schema_model as avro
 from .cells import write_varint
-from .leaves import MILLIS, Scalar, check_resolves, describe_type
+from .leaves import MILLIS, Scalar, check_resolves, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
 FromJson = Callable[[Any], bytes]
@@ -55,7 +55,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     """
     check_resolves(writer, reader, path)
     if isinstance(writer, avro.Enum):
-        return _make_symbol_converter(writer, reader)
+        return make_symbol_finder(writer, reader)
     if isinstance(reader, avro.Primitive) and reader.name in ("float", "double"):
         return _convert_float if reader.name == "float" else _convert_double
     match _get_logical_type(reader):
@@ -90,20 +90,6 @@ def decode_text(value: bytes) -> str:
 
 def _get_logical_type(node: Scalar) -> str | None:
     return None if isinstance(node, avro.Enum) else node.logical
-
-
-def _make_symbol_converter(writer: avro.Enum, reader: Scalar) -> ToJson:
-    symbols: list[str | None] = list(writer.symbols)
-    if isinstance(reader, avro.Enum):
-        symbols = [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
-
-    def find_symbol(number: int) -> str:
-        symbol = symbols[number]
-        if symbol is None:
-            raise Misfit(f"the symbol '{writer.symbols[number]}' is not one of {describe_type(reader)}")
-        return symbol
-
-    return find_symbol
 
 
 def _convert_double(value: float) -> Any:

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import parse_decimal
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, parse_decimal
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.times_of_day import UNITS, is_time_of_day, make_time_column
 from . import schema_model as avro
@@ -225,13 +225,33 @@ def _make_uuid(path: str, data_type: DataType) -> Column | None:
 
 
 def _make_date(path: str, data_type: DataType) -> Column | None:
-    if data_type.simpleString() != "date":
-        return None
+    return _make_limited(path, pa.date32(), 1) if data_type.simpleString() == "date" else None
+
+
+def _make_limited(path: str, arrow_type: pa.DataType, unit: int) -> Column:
+    """Return a column of days, or of timestamps in a unit of microseconds, in the years 0001 to 9999."""
+    is_date = pa.types.is_date(arrow_type)
+    stored, what = (pa.int32(), "date") if is_date else (pa.int64(), "timestamp")
+    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS // unit, LAST_MICROS // unit)
+    counted = "days" if is_date else "milliseconds" if unit > 1 else "microseconds"
 
     def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, pa.int32()).view(pa.date32())
+        array = pa.array(values, stored)
+        return (array if unit == 1 else pc.multiply_checked(array, unit)).view(arrow_type)
 
-    return Leaf(path, pa.date32(), _keep, store=store, native=_PLAIN)
+    def convert_all(values: Sequence[int | None]) -> pa.Array:
+        bounds = pc.min_max(pa.array(values, stored)).as_py()
+        if bounds["min"] is not None and not first <= bounds["min"] <= bounds["max"] <= last:
+            raise ValueError
+        return store(values)
+
+    def convert_one(value: int) -> int:
+        if not first <= value <= last:
+            raise Misfit(f"the {what} of {value} {counted} since 1970 is outside the years 0001 to 9999")
+        return value
+
+    native = ("days",) if is_date else ("moment", unit)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, store=store, native=native)
 
 
 def _make_time(path: str, data_type: DataType, unit: int) -> Column | None:
@@ -245,19 +265,7 @@ def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | No
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }.get(data_type.simpleString())
-    if arrow_type is None:
-        return None
-
-    def store(values: Sequence[int | None]) -> pa.Array:
-        array = pa.array(values, pa.int64())
-        return (pc.multiply_checked(array, 1000) if millis else array).view(arrow_type)
-
-    def convert_one(value: int) -> int:
-        if millis and not -(2**63) <= value * 1000 < 2**63:
-            raise Misfit(f"the timestamp of {value} milliseconds is out of the range of microseconds")
-        return value
-
-    return Leaf(path, arrow_type, convert_one, store=store, native=("millis",) if millis else _PLAIN)
+    return None if arrow_type is None else _make_limited(path, arrow_type, 1000 if millis else 1)
 
 
 def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
@@ -288,22 +296,40 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
     return Leaf(path, arrow_type, convert_one, fast=convert_all, native=("decimal", written_scale))
 
 
+def resolve_symbols(writer: avro.Enum, reader: Scalar) -> list[str | None]:
+    """Return the text of each symbol of the writer. One that the reader's enum lacks becomes its default, or None."""
+    if not isinstance(reader, avro.Enum):
+        return list(writer.symbols)
+    return [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
+
+
+def make_symbol_finder(writer: avro.Enum, reader: Scalar) -> Callable[[int], str]:
+    """Return a function that turns the writer's numbers of symbols into texts. It raises Misfit without a text."""
+    symbols = resolve_symbols(writer, reader)
+
+    def find_symbol(number: int) -> str:
+        symbol = symbols[number]
+        if symbol is None:
+            raise Misfit(f"the symbol '{writer.symbols[number]}' is not one of {describe_type(reader)}")
+        return symbol
+
+    return find_symbol
+
+
 def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Return a column that reads symbols by number. A symbol that the reader's enum lacks becomes its default."""
+    """Return a column that reads symbols by number."""
     assert isinstance(writer, avro.Enum)
     if not data_type.simpleString().startswith("string"):
         raise InvalidSchemaError(
             f"column '{path}' should be read as {data_type.simpleString()}, but the table's schema says "
             f"{describe_type(reader)}"
         )
-    symbols: list[str | None] = list(writer.symbols)
-    if isinstance(reader, avro.Enum):
-        symbols = [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
+    symbols = resolve_symbols(writer, reader)
+    find_symbol = make_symbol_finder(writer, reader)
     texts = pa.array(symbols, pa.string())
 
     def convert_one(value: int) -> int:
-        if symbols[value] is None:
-            raise Misfit(f"the symbol '{writer.symbols[value]}' is not one of {describe_type(reader)}")
+        find_symbol(value)
         return value
 
     def store(values: Sequence[int | None]) -> pa.Array:

@@ -39,6 +39,11 @@ def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
         value, plan = plan_column(writer.values, column.value, column.value_nullable)
         return ("map", column.type, nullable, key, value), ("map", plan)
     if isinstance(writer, avro.Primitive | avro.Fixed | avro.Enum) and type(column) is Leaf:
+        match column.native:
+            case ("days",):
+                return ("days", column.type, nullable), _plan_scalar(writer, column)
+            case ("moment", _):
+                return ("moment", column.type, nullable, 1), _plan_scalar(writer, column)
         return ("leaf", column.type, nullable), _plan_scalar(writer, column)
     raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
 
@@ -79,10 +84,10 @@ def _plan_scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) 
     match conversion[0]:
         case "plain" if size is not None:
             return ("fixed", size)
-        case "plain" if name in _READ_AS:
-            return (_READ_AS[name],)
-        case "millis" if name in ("int", "long"):
+        case "moment" if conversion[1] > 1 and name in ("int", "long"):
             return ("millis", name == "int")
+        case "plain" | "days" | "moment" if name in _READ_AS:
+            return (_READ_AS[name],)
         case "time" if name in ("int", "long"):
             _, step, unit = conversion
             return ("time", name == "int", unit, step)

@@ -199,7 +199,9 @@ def parse_avro(text: str) -> Node:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong and where."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidSchemaError("the Avro schema is nested too deeply") from None
+    except ValueError as error:
         # The bare name of a type is a schema too, although it is not JSON.
         if text.strip() in PRIMITIVES:
             value = text.strip()

@@ -44,7 +44,15 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_types import (
+    LARGEST_SCHEMA,
+    ROOT_COLUMN,
+    SPARK_MAP,
+    SPARK_METADATA,
+    SPARK_TYPE,
+    limit_depth,
+    parse_spark_type,
+)
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 
@@ -79,6 +87,10 @@ def convert_avro_to_spark(text: str) -> StructType:
 
 def make_spark_struct(root: avro.Node) -> StructType:
     """Return the columns of a parsed schema, as `convert_avro_to_spark` does."""
+    return limit_depth(lambda: _convert_root(root))
+
+
+def _convert_root(root: avro.Node) -> StructType:
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
         return visitor.record(root, "")

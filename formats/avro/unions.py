@@ -41,18 +41,27 @@ def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
 
 
 def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
-    """Return the fields of the reader by the writer's fields that they are read from: by name, else by an alias."""
-    names = {field.name for field in writer.fields}
-    sources = {name: name for name in wanted if name in names and reader.field_named(name)}
-    for name in wanted:
-        target = reader.field_named(name)
-        if name not in names and target is not None:
-            alias = next(
-                (other_name for other_name in target.aliases if other_name in names and other_name not in sources), None
-            )
-            if alias is not None:
-                sources[alias] = name
-    return sources
+    """Return the wanted fields of the reader by the writer's fields that they are read from.
+
+    All fields are resolved, so that no value depends on what is wanted. An alias renames the writer's field, as the
+    specification and Java have it (`Schema.applyAliases`), even if the reader has another field of the old name. If
+    that gives two fields one name, which Java refuses, the field that always had the name keeps it, and else the one
+    whose alias comes first; the other one goes back to its own name.
+    """
+    given = {field.name for field in writer.fields}
+    renamed = {alias: field.name for field in reader.fields for alias in field.aliases if alias in given}
+    sources: dict[str, str] = {}
+    for field in reader.fields:
+        claims = [
+            name for name in (field.name, *field.aliases) if name in given and renamed.get(name, name) == field.name
+        ]
+        if claims:
+            sources[claims[0]] = field.name
+    read = set(sources.values())
+    for field in reader.fields:
+        if field.name not in read and field.name in given and field.name not in sources:
+            sources[field.name] = field.name
+    return {source: name for source, name in sources.items() if name in wanted}
 
 
 def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:

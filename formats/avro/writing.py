@@ -44,8 +44,6 @@ from .leaves import describe_type
 from .recursion.writing import JsonText
 from .schema_to_spark import list_targets, make_spark_struct
 
-_MICROS_PER_MILLI = 1000
-
 
 class AvroEncoder(BatchEncoder):
     """Writes rows by a schema text."""
@@ -105,7 +103,6 @@ class _Union(ValueCells):
 
     def __init__(self, path: str, null_branch: int | None, branch: int, value: ValueCells) -> None:
         super().__init__(path)
-        self._null_branch = null_branch
         self._null = None if null_branch is None else _write_branch_number(null_branch)
         self._number = _write_branch_number(branch)
         self._value = value
@@ -126,7 +123,7 @@ class _Union(ValueCells):
 class _Members(ValueCells):
     """Writes a union of several types, from a struct with a member for each."""
 
-    def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, ValueCells]]) -> None:
+    def __init__(self, path: str, null_branch: int | None, members: dict[str, tuple[int, ValueCells]]) -> None:
         super().__init__(path)
         self._null = None if null_branch is None else _write_branch_number(null_branch)
         self._members = members
@@ -135,14 +132,14 @@ class _Members(ValueCells):
         return self.all_parts(array, rows)
 
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
-        children = array.flatten()
+        children, members = array.flatten(), [self._members[field.name] for field in array.type]
         set_members = [child.is_valid().to_numpy(zero_copy_only=False) for child in children]
         counts = np.sum(set_members, axis=0)
         self.refuse_first(counts > 1, rows, "a union with more than one member set")
         if self._null is None:
             self.refuse_first(counts == 0, rows, "null (no member of the union is set), but it is NOT NULL")
         parts: Parts = []
-        for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
+        for (branch, value), child, there in zip(members, children, set_members, strict=True):
             if there.any():
                 cells = join_parts(
                     [_write_branch_number(branch), value.write_present(child.drop_null(), rows[there])], there.sum()
@@ -194,19 +191,19 @@ class _Boolean(ValueCells):
 class _Integer(ValueCells):
     """Writes integers, dates, and timestamps in microseconds: the numbers that Arrow stores."""
 
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [write_varint_cells(self.numbers(array))]
+    _unit = 1
 
-    def numbers(self, array: pa.Array) -> Rows:
-        stored = pa.int32() if pa.types.is_date32(array.type) else array.type
-        if pa.types.is_timestamp(array.type):
-            stored = pa.int64()
-        return np.asarray(array.view(stored).to_numpy().astype(np.int64))
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        if not pa.types.is_temporal(array.type):
+            return [write_varint_cells(array.to_numpy().astype(np.int64))]
+        stored = pa.int32() if pa.types.is_date32(array.type) else pa.int64()
+        numbers = array.view(stored).to_numpy().astype(np.int64)
+        self.check_years(numbers, array.type, rows)
+        return [write_varint_cells(numbers // self._unit)]
 
 
 class _Millis(_Integer):
-    def numbers(self, array: pa.Array) -> Rows:
-        return super().numbers(array) // _MICROS_PER_MILLI
+    _unit = 1000
 
 
 class _Floating(ValueCells):
@@ -315,12 +312,13 @@ def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueC
         # For [int, long] and [float, double] the wider type is written.
         same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(wanted[0])]
         return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(wanted[0], data_type, path))
-    if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
+    names = [f"member{place}" for place in range(len(wanted))]
+    if not isinstance(data_type, StructType) or sorted(data_type.names) != sorted(names):
         raise _make_mismatch_error(node, data_type, path)
-    members = []
-    for place, branch in enumerate(node.not_null):
-        field = data_type.fields[place]
-        members.append((numbers[id(branch)], _make_single_cells(branch, field.dataType, join_path(path, field.name))))
+    members = {}
+    for name, branch in zip(names, node.not_null, strict=True):
+        cells = _make_single_cells(branch, data_type[name].dataType, join_path(path, name))
+        members[name] = numbers[id(branch)], cells
     return _Members(path, null_branch, members)
 
 

@@ -6,8 +6,6 @@ are built together. Names of columns may differ from the table's in case: Oracle
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,27 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
     DataType,
     DecimalType,
     IntegralType,
-    MapType,
     StringType,
     StructType,
     VariantType,
 )
 
-from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer, EventPositions, find_events, find_texts, list_positions
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import make_image_column
-from .feed import MARKS, POSITION_TYPE, encode_utf8, replace_surrogates
+from .feed import MARKS, POSITION_TYPE, replace_surrogates
+from .placeholders import Placeholder
 from .positions import read_positions
 
 _OF_ENVELOPES = frozenset(
@@ -106,7 +100,7 @@ class ChangeColumns:
         self,
         wanted: StructType,
         table: StructType | None,
-        placeholder: str,
+        placeholder: Placeholder,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
         """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
@@ -119,7 +113,7 @@ class ChangeColumns:
         after = next((field.dataType for field in struct.fields if field.name == "after"), None)
         assert after is None or isinstance(after, StructType)
         columns = table if table is not None else after
-        self._placeholders = _list_placeholders(columns, placeholder) if columns is not None else {}
+        self._placeholders = placeholder.list_forms(columns) if columns is not None else {}
         self._read = set(struct.fieldNames())
         self.letter_case = LetterCase(columns.fieldNames() if columns is not None else ())
         self._misnamed: dict[Hashable, str | None] = {}
@@ -137,8 +131,8 @@ class ChangeColumns:
         missing: dict[int, list[str]] = {}
         if self._read & set(_IMAGES):
             self._check_names(changes, set(kinds), problems)
-        if self._read & {"after", "unavailable"}:
-            missing = self._take_placeholders(afters, suspects)
+        if self._read & {*_IMAGES, "unavailable"}:
+            missing = self._take_placeholders(befores, afters, suspects)
         arrays = []
         for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
             name = spark_field.name
@@ -189,17 +183,24 @@ class ChangeColumns:
             self._misnamed[kind] = self.letter_case.explain_misnamed(image.fields) if image is not None else None
         return self._misnamed[kind]
 
-    def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
-        """Replace placeholders with None; return the columns without a value by event."""
+    def _take_placeholders(
+        self, befores: Sequence[Any], afters: Sequence[Any], suspects: Iterable[int]
+    ) -> dict[int, list[str]]:
+        """Replace placeholders by the values of `before`, else by None; return the columns without a value by event.
+
+        A value that was not sent is large: null or an empty value in `before` says that it was not sent there either.
+        """
         missing: dict[int, list[str]] = {}
         for row in suspects:
-            image = images[row]
-            if image is None:
-                continue
-            for column, candidates in self._placeholders.items():
-                if image.get(column) in candidates:
-                    image[column] = None
-                    missing.setdefault(row, []).append(column)
+            before, after = befores[row] or {}, afters[row] or {}
+            for column, forms in self._placeholders.items():
+                if before.get(column) in forms:
+                    before[column] = None
+                if after.get(column) in forms:
+                    # Debezium writes an empty value for a NOT NULL column that `before` lacks.
+                    after[column] = before.get(column) or None
+                    if after[column] is None:
+                        missing.setdefault(row, []).append(column)
         return missing
 
     def _image(
@@ -238,58 +239,6 @@ class ChangeColumns:
             schema = encoding.before if name == "before" else encoding.after
             found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return found
-
-
-def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
-    """Return the parsed forms of the placeholder for a value that was not sent, by column."""
-    raw = encode_utf8(placeholder)
-    coded = base64.b64encode(raw).decode("ascii")
-    texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
-    codes = [ord(character) for character in placeholder]
-    found: dict[str, list[Any]] = {}
-    strings = replace_char_types(columns)
-    assert isinstance(strings, StructType)
-    for field in strings.fields:
-        if isinstance(field.dataType, ArrayType):
-            found[field.name] = [[placeholder], codes, [coded], [raw], list(raw)]
-        elif isinstance(field.dataType, MapType):
-            found[field.name] = [placeholder, {placeholder: placeholder}]
-        elif isinstance(field.dataType, StringType | BinaryType | DecimalType | StructType | VariantType):
-            found[field.name] = [*texts, raw]
-    return found
-
-
-class PlaceholderSearch:
-    """Finds the events that may contain the placeholder, by their bytes alone.
-
-    An event with one of the `texts` may contain it.
-    """
-
-    def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
-        raw = encode_utf8(placeholder)
-        codes = [ord(character) for character in placeholder]
-        # JSON may write it with escapes.
-        self._is_plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
-        # In the modes of bytes. The first two are usually equal.
-        coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
-        texts = [raw, *sorted(coded)]
-        self._codes: re.Pattern[bytes] | None = None
-        if avro:
-            # The items may be a union with null, with the branch before each item.
-            texts += [branch.join(map(write_varint, codes)) for branch in (b"", b"\0", b"\2")]
-        elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
-            self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
-        self.texts: Sequence[bytes] = texts if self._is_plain else []
-
-    def find_others(self, events: EventBuffer) -> EventPositions:
-        """Return the positions of events that may contain it without one of the texts."""
-        if not self._is_plain:
-            return list_positions(len(events))
-        return np.zeros(0, np.int64) if self._codes is None else find_events(events, self._codes.pattern)
-
-    def suspects(self, events: EventBuffer) -> Iterable[int]:
-        """Return the positions of all events that may contain it."""
-        return list(np.unique(np.concatenate([find_texts(events, self.texts), self.find_others(events)])))
 
 
 def _has_exact_numbers(data_type: DataType) -> bool:

@@ -12,11 +12,13 @@ from ..core.batches import PayloadReader
 from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..native import Unplanned
-from .feed import MARKS, OPERATIONS, UPSERTS
+from .feed import CREATE, MARKS, OPERATIONS, READ, READ_BY_SNAPSHOT, UPSERTS
 from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
 
-_OF_MARKS = ("snapshot", "schema", "table")
-"""Members of a source block that marks need besides SOURCE_TYPE."""
+_SNAPSHOT = pa.field("snapshot", pa.string())
+_OF_MARKS = ("schema", "table")
+"""Members of a source block that marks need besides SOURCE_TYPE and `snapshot`."""
+_READ_BY_SNAPSHOT = pa.array(READ_BY_SNAPSHOT)
 _OPERATIONS = pa.array(OPERATIONS)
 _NEEDS_AFTER = np.array([*(letter in UPSERTS for letter in OPERATIONS), False])
 
@@ -30,7 +32,7 @@ class EnvelopeColumns:
             raise Unplanned("the column 'source' holds a whole source block")
         self.names = wanted.names
         marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
-        self.source = pa.struct([*SOURCE_TYPE, *marked])
+        self.source = pa.struct([*SOURCE_TYPE, _SNAPSHOT, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
 
     def check(self, found: pa.RecordBatch) -> None:
@@ -44,6 +46,8 @@ class EnvelopeColumns:
         for name, wanted in zip(self.names, self._types, strict=True):
             if name == "ts":
                 array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
+            elif name == "op":
+                array = _find_operations(found)
             elif name == "unavailable":
                 # The reference reads events with such columns, which are among the suspects.
                 zeros = pa.py_buffer(bytes(4 * (len(found) + 1)))
@@ -64,6 +68,14 @@ class EnvelopeColumns:
                 array = found.column(name)
             arrays.append(array)
         return arrays
+
+
+def _find_operations(found: pa.RecordBatch) -> pa.Array:
+    """Return the operations, READ for all rows of whole snapshots, whatever letter they came with."""
+    operations = found.column("op")
+    snapshot = found.column("source").field("snapshot")
+    read = pc.and_(pc.is_in(snapshot, _READ_BY_SNAPSHOT), pc.equal(operations, CREATE))
+    return pc.if_else(pc.fill_null(read, False), READ, operations)
 
 
 def find_plain(found: pa.RecordBatch) -> npt.NDArray[np.bool_]:

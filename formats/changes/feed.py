@@ -76,6 +76,10 @@ MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), 
 """Not a column of changelogs, but a column that decoders can add: `snapshot` and `row` of the source block, by which
 rows without a primary key are counted."""
 
+READ_BY_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last")
+"""What `source.snapshot` says of rows that a snapshot of whole tables has read. Debezium writes them with `op` `r`, its
+transformation ReadToInsertEvent makes `c` of this. Rows of incremental snapshots have `incremental` there."""
+
 _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 
 

@@ -77,7 +77,7 @@ class MaxwellJsonFormat(JsonFormat):
                     rows += [image for image in reader.change(payload)[1:3] if image]
                 except Undecodable:
                     continue  # reading it will say why
-        return sample_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
+        return sample_columns(reversed(rows), [DEFAULT_UNAVAILABLE_VALUE]) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         """Return no event: Maxwell reports truncations only as statements."""
@@ -101,7 +101,7 @@ class _MaxwellReader(PayloadReader):
     def __init__(self, wanted: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
         self._columns = ChangeColumns(wanted, None, encoding.rules.placeholder, lambda kind: encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers)
+        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:

@@ -25,8 +25,8 @@ from ..core.columns import Problems, StructColumn
 from ..core.events import EventBuffer, EventPositions
 from ..json.values import plan_column
 from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
-from .changelog_columns import PlaceholderSearch
 from .envelope_columns import EnvelopeColumns, find_plain
+from .placeholders import PlaceholderSearch
 
 _log = logging.getLogger(__name__)
 

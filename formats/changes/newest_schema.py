@@ -149,22 +149,22 @@ _LARGEST = 2**63 - 1
 _DECIMAL = {"scale", "value"}
 
 
-def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
-    """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
+def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: Sequence[Any]) -> StructType:
+    """Return the columns of rows, in the order in which they first occur. Values in `ignored` stand for none.
 
     Names that differ only in case are one name to SQL, so the first counts. Empty names are ignored.
     """
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
-            values.setdefault(name, []).append(None if value in (ignored, [ignored]) else value)
+            values.setdefault(name, []).append(None if value in ignored else value)
     names: dict[str, str] = {}
     for name in filter(None, values):
         names.setdefault(name.lower(), name)
     return StructType([StructField(name, _infer_type(values[name], ignored)) for name in names.values()])
 
 
-def _infer_type(values: Sequence[Any], ignored: str) -> DataType:
+def _infer_type(values: Sequence[Any], ignored: Sequence[Any]) -> DataType:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return BooleanType()

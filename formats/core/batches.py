@@ -42,6 +42,14 @@ LARGEST_BATCH = 2 * LARGEST_PAYLOAD
 """Most bytes that the events of a batch may have together after decompression."""
 
 
+FREE_EXPANSION = 1024**3
+LARGEST_EXPANSION = 100
+"""A task may decompress FREE_EXPANSION bytes, and more only if they are at most this many times the stored bytes.
+
+The option `max-expansion` sets another number; see `limit_expansion`.
+"""
+
+
 class Overfull(Exception):
     """Raised for events that would need too much memory together. Fewer of them may fit."""
 
@@ -63,16 +71,40 @@ class PayloadReader(ABC):
         """
 
 
+class _Expansion:
+    """Counts how many bytes a decoder's compressed events had when stored, and have since."""
+
+    def __init__(self) -> None:
+        self.counted = 0, 0
+        """The bytes when stored, and after decompression."""
+        self.largest = LARGEST_EXPANSION
+
+    def add(self, stored: int, decompressed: int) -> None:
+        """Count an event. Raises UnsupportedOperationError if the events together are a compression bomb."""
+        before, after = self.counted[0] + stored, self.counted[1] + decompressed
+        self.counted = before, after
+        if after > max(FREE_EXPANSION, self.largest * before):
+            raise UnsupportedOperationError(
+                f"the events of a task have {after} bytes after decompression, and {before} before. "
+                f"A task may decompress more than {FREE_EXPANSION} bytes only if that is at most {self.largest} "
+                "times what is stored, so that compression bombs keep no query busy. If the events may be trusted, set "
+                f"the read option 'max-expansion', now {self.largest}, to more. Or read a smaller range of the stream, "
+                "or leave these events out with its start and end"
+            )
+
+
 class _Room:
     """Counts how many bytes of LARGEST_BATCH are left."""
 
-    def __init__(self) -> None:
+    def __init__(self, expansion: _Expansion) -> None:
         self._left = LARGEST_BATCH
+        self.expansion, self._counted = expansion, expansion.counted
 
     def take(self, size: int) -> None:
         """Take some of the bytes that are left. Raises Overfull if there are fewer."""
         self._left -= size
         if self._left < 0:
+            self.expansion.counted = self._counted  # these events come again, in parts
             raise Overfull
 
 
@@ -92,6 +124,7 @@ class BatchDecoder(ABC):
     def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
         self.schema: pa.Schema = arrow_schema(reader_schema)
         self._resolve = resolve
+        self.expansion = _Expansion()
         self._sources: dict[int, _Source] = {}
         self._unframed: _Source | None = None
 
@@ -113,7 +146,7 @@ class BatchDecoder(ABC):
         pieces: list[list[pa.Array]] = []
         order: list[EventPositions] = []
         reasons: dict[int, str] = {}
-        room = _Room()
+        room = _Room(self.expansion)
         sources = 0
         for positions, source in self._group_by_source(events, reasons):
             sources += 1
@@ -191,6 +224,12 @@ class BatchDecoder(ABC):
         return found
 
 
+def limit_expansion(decoder: object, times: int) -> None:
+    """Set how many times the stored bytes a decoder may decompress; one of another distribution has its own limits."""
+    if isinstance(decoder, BatchDecoder):
+        decoder.expansion.largest = times
+
+
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
     """Read a piece into arrays. If the reader itself fails at an event, only that event is bad."""
     try:
@@ -248,9 +287,11 @@ def _decompress_pieces(
     for position, stored in enumerate(group.payloads()):
         try:
             payload = source.codec.decompress(stored)
+            size_now = len(payload)
         except Undecodable as error:
             reasons[int(positions[position])] = str(error)
-            payload = b""
+            payload, size_now = b"", error.decompressed
+        room.expansion.add(len(stored), size_now)
         payloads.append(payload)
         size += len(payload)
         room.take(len(payload))

@@ -101,6 +101,8 @@ class Leaf(Column):
     def _one(self, value: Any, row: int, problems: Problems) -> Any:
         if value is None:
             return None
+        if value is NEGATIVE_ZERO and not pa.types.is_floating(self.type):
+            value = 0
         try:
             return self._exact(value)
         except Misfit as error:
@@ -297,6 +299,8 @@ def describe_kind(value: object) -> str:
 NumberText = bytes
 """The text of a JSON number with a fraction or exponent, kept where its exact digits matter. It is bytes, as no other
 JSON value is: they are cheap to make from a text, easy to distinguish from a string, and `float` accepts them."""
+NEGATIVE_ZERO = NumberText(b"-0")
+"""This very object is the whole number -0 of JSON: -0.0 in a column of floats, and 0 in all others."""
 
 
 def find_column(option: str, name: str, columns: StructType) -> StructField:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import cramjam
@@ -31,6 +32,7 @@ LARGEST_PAYLOAD = 64 * 1024 * 1024
 """Most bytes that one event may have after decompression. Stored events have at most 8 MiB, so a larger one is broken
 or a compression bomb."""
 _GZIP_MEMBERS = 64
+_PIECE = 64 * 1024
 _SNAPPY_RATIO = 64
 """More than the largest growth of a snappy block, where 3 bytes become at most 64."""
 
@@ -66,6 +68,8 @@ def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, st
         for index in long_enough[~framed].tolist():
             byte = int(data[events.starts[index]])
             reasons[index] = f"its first byte is 0x{byte:02x}, not the 0x01 of a registry header"
+            if byte == 0:
+                reasons[index] += ", but the zero byte of Confluent's or Apicurio's framing"
         for index in long_enough[framed & (signed < 0)].tolist():
             reasons[index] = "the encoding id in its registry header is negative"
     for index in np.flatnonzero(events.lengths < HEADER_LENGTH).tolist():
@@ -78,8 +82,35 @@ def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, st
     return ids, reasons
 
 
+def describe_foreign_framing(event: bytes) -> str | None:
+    """Return what precedes an event of a Kafka converter that uses a registry, and what to do; None for others.
+
+    After a zero byte, Confluent's framing has an id of 4 bytes. Apicurio's default of earlier versions has 8.
+    """
+    for name, size in (("Apicurio's", 9), ("Confluent's", 5)):
+        if event[0] == 0 and event[size : size + 1] in (b"{", b"["):
+            return (
+                f"it begins with a zero byte and the schema id {int.from_bytes(event[1:size], 'big')}, as {name} "
+                "framing does, before its JSON; let Kafka Connect write it by "
+                f"org.apache.kafka.connect.json.JsonConverter, or leave out the first {size} bytes where events are "
+                "written"
+            )
+    if len(event) <= HEADER_LENGTH or event[0] != 0:
+        return None
+    return (
+        f"it begins with a zero byte and the schema id {int.from_bytes(event[1:HEADER_LENGTH], 'big')}, as Confluent's "
+        "framing does, and what follows is not JSON; read changes in Avro with 'format'='debezium-avro' and "
+        "'debezium.avro-schemas'"
+    )
+
+
 class Undecodable(ValueError):
     """Raised for a payload that cannot be decompressed or read. The text is the reason."""
+
+    def __init__(self, reason: str, decompressed: int = 0) -> None:
+        super().__init__(reason)
+        self.decompressed = decompressed
+        """How many bytes were decompressed in vain, as far as that is known."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +147,29 @@ def _gunzip(payload: bytes) -> bytes:
         try:
             part = member.decompress(rest, LARGEST_PAYLOAD + 1 - size)
         except zlib.error as error:
-            raise Undecodable(f"its gzip data is broken ({error})") from None
+            raise Undecodable(f"its gzip data is broken ({error})", size + _measure_broken(rest)) from None
         size += len(part)
         if size > LARGEST_PAYLOAD:
-            raise Undecodable(_describe_excess(f"more than {LARGEST_PAYLOAD}"))
+            raise Undecodable(_describe_excess(f"more than {LARGEST_PAYLOAD}"), size)
         if not member.eof:
-            raise Undecodable("its gzip data is cut off")
+            raise Undecodable("its gzip data is cut off", size)
         parts.append(part)
         if len(parts) > _GZIP_MEMBERS:
-            raise Undecodable(f"its gzip data has more than {_GZIP_MEMBERS} members")
+            raise Undecodable(f"its gzip data has more than {_GZIP_MEMBERS} members", size)
         rest = member.unused_data
     if not parts:
         raise Undecodable("it should be gzip data but is empty")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _measure_broken(rest: bytes) -> int:
+    """Return how many bytes come before the error in gzip data, give or take a piece: zlib keeps them to itself."""
+    member, size = zlib.decompressobj(wbits=31), 0
+    with suppress(zlib.error):
+        while rest:
+            size += len(member.decompress(rest, _PIECE))
+            rest = member.unconsumed_tail
+    return size
 
 
 def _snappy(payload: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .columns import Misfit, NumberText, describe_kind
+from .columns import NEGATIVE_ZERO, Misfit, NumberText, describe_kind
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
@@ -130,9 +130,22 @@ def format_timestamp(micros: int, zoned: bool) -> str | None:
 def decode_base64(text: str) -> bytes:
     """Decode base64. Raises Misfit for any other text."""
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        return read_base64(text)
     except ValueError as error:
         raise Misfit(f"the string is not base64 ({error})") from None
+
+
+def read_base64(text: str) -> bytes:
+    """Decode canonical base64: padded, with nothing else in it, and no bits left over (RFC 4648, 3.5).
+
+    Raises ValueError for any other text.
+    """
+    data = binascii.a2b_base64(text, strict_mode=True)
+    if len(text) % 4:
+        raise ValueError("Incorrect padding")
+    if text[-1:] == "=" and (text[-3] not in "AQgw" if text[-2] == "=" else text[-2] not in "AEIMQUYcgkosw048"):
+        raise ValueError("its last digit has bits that belong to no byte")
+    return data
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
@@ -183,7 +196,7 @@ def write_json(value: Any) -> str:
         if isinstance(current, _Written):
             parts.append(current)
         elif isinstance(current, NumberText):
-            parts.append(current.decode())
+            parts.append("0" if current is NEGATIVE_ZERO else current.decode())
         elif isinstance(current, dict):
             parts.append("{")
             left.append(_Written("}"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -18,6 +20,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructField,
@@ -65,6 +68,25 @@ def find_wider_number(one: DataType, other: DataType) -> DataType | None:
         if type(one) in family and type(other) in family:
             return max(one, other, key=lambda candidate: family.index(type(candidate)))
     return None
+
+
+def order_like(data_type: DataType, other: DataType) -> DataType:
+    """Return a type with the fields of its structs, at any depth, in the order that another type has for the same."""
+    match data_type, other:
+        case StructType(), StructType() if sorted(data_type.names) == sorted(other.names):
+            fields = [(data_type[field.name], field.dataType) for field in other]
+            return StructType(
+                [
+                    StructField(own.name, order_like(own.dataType, like), own.nullable, own.metadata)
+                    for own, like in fields
+                ]
+            )
+        case ArrayType(), ArrayType():
+            return ArrayType(order_like(data_type.elementType, other.elementType), data_type.containsNull)
+        case MapType(), MapType():
+            keys, values = data_type.keyType, order_like(data_type.valueType, other.valueType)
+            return MapType(keys, values, data_type.valueContainsNull)
+    return data_type
 
 
 _EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
@@ -144,14 +166,50 @@ def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str
 
 
 def parse_spark_schema(text: str) -> StructType:
-    """Parse a schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested deeper than DEEPEST."""
+    """Parse a schema that Spark wrote as JSON.
+
+    Raises UnsupportedTypeError for a column nested deeper than DEEPEST, and for a type of somebody's own.
+    """
     try:
         schema = json.loads(text)
     except RecursionError:
         raise _make_depth_error("a column") from None
     for column in schema["fields"]:
         _check_depth(f"column '{column['name']}'", column["type"])
+    check_types_known(schema)
     return StructType.fromJson(schema)
+
+
+def check_types_known(described: Any) -> None:
+    """Raise UnsupportedTypeError if Spark's JSON of a type has one of somebody's own ("udt").
+
+    PySpark imports the module that such a type names, calls what it names there, and unpickles its bytes: whoever
+    stored the schema would run code where it is read. So this comes before each `fromJson` of a stored text.
+    """
+    waiting = [described]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if value.get("type") == "udt":
+                raise UnsupportedTypeError(
+                    "a user-defined type of Spark cannot be read from a stored schema: Spark would run the code that "
+                    "it names. Declare the column with the type of its values"
+                )
+            waiting += [inner for key, inner in value.items() if key != "metadata"]
+        elif isinstance(value, list):
+            waiting += value
+
+
+def limit_depth(convert: Callable[[], StructType]) -> StructType:
+    """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
+    try:
+        schema = convert()
+        types = [(f"column '{field.name}'", field.dataType.jsonValue()) for field in schema]
+    except RecursionError:
+        raise _make_depth_error("a column") from None
+    for column, data_type in types:
+        _check_depth(column, data_type)
+    return schema
 
 
 def _check_depth(column: str, data_type: Any) -> None:

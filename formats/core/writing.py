@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError
 
 from .framing import Codec, find_codec, make_header
+from .scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 
 Rows = npt.NDArray[np.int64]
 
@@ -97,6 +98,13 @@ class Cells(ABC):
         """Refuse the first of the marked values, if there is one."""
         if wrong.any():
             self.refuse(rows[np.flatnonzero(wrong)[0]], value)
+
+    def check_years(self, numbers: Rows, type: pa.DataType, rows: Rows) -> None:
+        """Refuse the first date (in days) or timestamp (in microseconds) that reading would not take."""
+        is_date = pa.types.is_date(type)
+        first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS, LAST_MICROS)
+        kind = "date" if is_date else "timestamp"
+        self.refuse_first((numbers < first) | (numbers > last), rows, f"a {kind} outside the years 0001 to 9999")
 
 
 def encode_valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..core.framing import Undecodable
+from ..core.columns import NEGATIVE_ZERO, NumberText
+from ..core.framing import Undecodable, describe_foreign_framing
 
 DEEPEST = 512
 """Most levels of nested arrays and objects."""
@@ -15,6 +16,7 @@ DEEPEST = 512
 _WHITE_SPACE = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
 _BLANKS = re.compile(r"[ \t\r\n]*")
+_NEGATIVE_ZERO = re.compile(r"-0(?:[ \t\r\n,}\]]|\Z)")
 # A string without an end is scanned only once, too.
 _BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
 
@@ -23,17 +25,26 @@ class DocumentParser:
     """Parses documents, and values inside a document.
 
     `exact_numbers`: numbers that are not whole become NumberText. `nothing`: the message about a payload of only white
-    space.
+    space. `signed_zeros`: a whole number -0 becomes NEGATIVE_ZERO.
     """
 
-    def __init__(self, exact_numbers: bool, nothing: str = "it consists of white space only") -> None:
+    def __init__(
+        self, exact_numbers: bool, nothing: str = "it consists of white space only", *, signed_zeros: bool = False
+    ) -> None:
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # The function that `raw_decode` calls, without its cost per call. It is not in the published types.
-        self.scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
+        self._scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
         self._nothing = nothing
+        self._signed_zeros = signed_zeros
+        signed = json.JSONDecoder(
+            parse_constant=_refuse_constant, parse_float=decoder.parse_float, parse_int=_parse_signed
+        )
+        self._scan_signed: Callable[[str, int], tuple[Any, int]] = vars(signed)["scan_once"]
 
     def text(self, payload: bytes) -> str:
         """Return the text of a document, without white space around it. Raises Undecodable."""
+        if payload[:1] == b"\0" and (foreign := describe_foreign_framing(payload)):
+            raise Undecodable(foreign)
         try:
             text = payload.decode()
         except UnicodeDecodeError as error:
@@ -53,15 +64,25 @@ class DocumentParser:
             assert found is not None
             begin = found.end()
         try:
-            return self.scan(text, begin)
+            return self.choose_scan(text)(text, begin)
         except StopIteration as error:
             raise Undecodable(f"it is not a JSON document (character {error.value})") from None
         except json.JSONDecodeError as error:
-            raise Undecodable(f"it is not a JSON document ({error.msg} at character {error.pos})") from None
+            what = error.msg.removesuffix(" at")
+            raise Undecodable(f"it is not a JSON document ({what} at character {error.pos})") from None
         except ValueError as error:
             raise Undecodable(f"it is not a JSON document ({error})") from None
         except RecursionError:
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep") from None
+
+    def choose_scan(self, text: str, *, bare: bool = False) -> Callable[[str, int], tuple[Any, int]]:
+        """Return what scans a text: a slower function if it may have the whole number -0 and signs matter.
+
+        `bare`: the text may have numbers with nothing between them.
+        """
+        if self._signed_zeros and "-0" in text and (bare or _NEGATIVE_ZERO.search(text)):
+            return self._scan_signed
+        return self._scan
 
     def document(self, text: str) -> Any:
         """Parse a whole text as one value. Raises Undecodable."""
@@ -69,6 +90,10 @@ class DocumentParser:
         if end != len(text):
             raise Undecodable(f"something follows the JSON document at character {end}")
         return found
+
+
+def _parse_signed(digits: str) -> int | NumberText:
+    return NEGATIVE_ZERO if digits == "-0" else int(digits)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -160,7 +160,7 @@ class _JsonReader(PayloadReader):
         else:
             self._object = make_struct_column(struct, "", root, timestamps)
             exact_numbers = has_number_text(struct, root, timestamps)
-        self._parser = DocumentParser(exact_numbers, "it is empty")
+        self._parser = DocumentParser(exact_numbers, "it is empty", signed_zeros=True)
 
     def plan(self) -> Callable[[Any], Any]:
         """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
@@ -215,7 +215,7 @@ class _JsonReader(PayloadReader):
         begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])
         try:
             text = str(memoryview(payloads.data)[begin:end], "ascii")
-            scan = self._parser.scan
+            scan = self._parser.choose_scan(text, bare=self._wrapped)
             found = [scan(text, place) for place in (payloads.starts - begin).tolist()]
         except (StopIteration, ValueError, RecursionError):
             return None

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, shorten_value, write_json
+from ..core.scalars import shorten_value, write_json
 from ..core.times_of_day import UNITS, check_times, write_times
 from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
@@ -200,8 +200,7 @@ class DateCells(TextCells):
     native = ("date",)
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        days = array.view(pa.int32()).to_numpy()
-        self.refuse_first((days < FIRST_DAY) | (days > LAST_DAY), rows, _YEARS.format("date"))
+        self.check_years(array.view(pa.int32()).to_numpy(), array.type, rows)
         return self.quote(super().write_present(array, rows))
 
 
@@ -216,9 +215,7 @@ class TimestampCells(TextCells):
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
-        numbers = micros.to_numpy()
-        wrong = (numbers < FIRST_MICROS) | (numbers > LAST_MICROS)
-        self.refuse_first(wrong, rows, _YEARS.format("timestamp"))
+        self.check_years(micros.to_numpy(), array.type, rows)
         if self._epoch is not None:
             return self._epoch(micros).cast(BINARY)
         # The session's time zone is part of Spark's type, but not of the instant.
@@ -239,9 +236,6 @@ class TimeCells(TextCells):
         if self._count is not None:
             return self._count(pa.array(nanos // UNITS["us"])).cast(BINARY)
         return self.quote(write_times(nanos, self._type).cast(BINARY))
-
-
-_YEARS = "a {} outside the years 0001 to 9999, the range of dates in JSON; use format avro"
 
 
 LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {

@@ -55,6 +55,7 @@ from ..core.scalars import (
     parse_days,
     parse_decimal,
     parse_micros,
+    read_base64,
     shorten_value,
     write_json,
 )
@@ -254,7 +255,7 @@ def _make_binary(path: str, data_type: DataType) -> Column:
         return decode_base64(value)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else decode_base64(value) for value in values], pa.binary())
+        return pa.array([None if value is None else read_base64(value) for value in values], pa.binary())
 
     return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
 

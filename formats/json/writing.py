@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 from ..core.arrow_types import replace_char_types
-from ..core.spark_types import ROOT_COLUMN, find_wider_number
+from ..core.spark_types import ROOT_COLUMN, find_wider_number, order_like
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
@@ -116,12 +116,13 @@ def _fit(rows: StructType, table: StructType) -> StructType:
         column = columns.get(field.name)
         if column is None:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        given, wanted = field.dataType.simpleString(), column.dataType.simpleString()
+        column_type = order_like(column.dataType, field.dataType)
+        given, wanted = field.dataType.simpleString(), column_type.simpleString()
         if given != wanted and find_wider_number(field.dataType, column.dataType) != column.dataType:
             raise InvalidSchemaError(
                 f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
             )
-        data_type = column.dataType if given == wanted else field.dataType
+        data_type = column_type if given == wanted else field.dataType
         fields.append(StructField(field.name, data_type, column.nullable))
     return StructType(fields)
 

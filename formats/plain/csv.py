@@ -52,6 +52,7 @@ from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..core.scalars import SPECIAL_FLOATS, shorten_value
+from ..core.spark_types import parse_spark_schema
 from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
 from ..json.values import make_column
 from ..json.writing import make_cells
@@ -132,7 +133,7 @@ class CsvFormat:
 
     def spark_schema(self, schema_text: str) -> StructType:
         try:
-            return StructType.fromJson(json.loads(schema_text))
+            return parse_spark_schema(schema_text)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
 

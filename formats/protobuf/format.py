@@ -26,6 +26,7 @@ from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
+from ..core.spark_types import order_like
 from ..core.writing import BINARY, BatchEncoder, make_constant
 from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
@@ -252,7 +253,14 @@ class ProtobufEncoder(BatchEncoder):
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                columns.append(column.to_pylist())
+            except OverflowError:
+                raise InvalidRowError(
+                    f"the rows cannot be written: column '{name}' has a timestamp outside the years 0001 to 9999"
+                ) from None
         payloads = [self._make_payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
@@ -291,7 +299,8 @@ def _check_rows(rows: StructType, table: StructType) -> None:
     for field in rows:
         if field.name not in columns:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        given, wanted = field.dataType.simpleString(), columns[field.name].dataType.simpleString()
+        wanted = order_like(columns[field.name].dataType, field.dataType).simpleString()
+        given = field.dataType.simpleString()
         if given != wanted:
             raise InvalidSchemaError(
                 f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"

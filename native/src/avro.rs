@@ -7,7 +7,7 @@ use std::str::from_utf8;
 
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
 use crate::decimals::rescaled;
-use crate::times::of_day;
+use crate::times::{micros_within, of_day, within};
 
 /// How to skip a value that is not wanted.
 pub enum Skip {
@@ -305,10 +305,12 @@ impl Read {
             }
             Read::Millis(int) => {
                 let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
-                let Store::Micros(store, _) = &mut column.store else {
-                    return Err(Reject);
-                };
-                store.push(value.checked_mul(1000).ok_or(Reject)?);
+                let value = value.checked_mul(1000).ok_or(Reject)?;
+                match &mut column.store {
+                    Store::Micros(store, _) => store.push(value),
+                    Store::Moment(store, _) => store.push(micros_within(value)?),
+                    _ => return Err(Reject),
+                }
             }
             Read::Time(int, unit, step) => {
                 let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
@@ -415,6 +417,8 @@ fn integer(value: i64, column: &mut Column) -> Accept<()> {
     match &mut column.store {
         Store::Int64(store) | Store::Micros(store, _) => store.push(value),
         Store::Int32(store) | Store::Date(store) => store.push(value.try_into().map_err(|_| Reject)?),
+        Store::Days(store) => store.push(within(value)?),
+        Store::Moment(store, _) => store.push(micros_within(value)?),
         Store::Int16(store) => store.push(value.try_into().map_err(|_| Reject)?),
         Store::Int8(store) => store.push(value.try_into().map_err(|_| Reject)?),
         Store::Float64(store) => store.push(value as f64),

@@ -98,10 +98,10 @@ pub enum Store {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Date(Vec<i32>),
-    /// A date, in JSON as a number of days.
+    /// A date of the years 0001 to 9999, in JSON and Avro as a number of days.
     Days(Vec<i32>),
-    /// Microseconds in UTC, in JSON as a number or a text; the number of microseconds in its unit, 0 for
-    /// nanoseconds, -1 if unknown.
+    /// Microseconds of the years 0001 to 9999, in Avro as a number, in JSON as a number or a text; the number of
+    /// microseconds in its unit in JSON, 0 for nanoseconds, -1 if unknown.
     Moment(Vec<i64>, i64),
     /// Microseconds; true: in UTC, false: of local time.
     Micros(Vec<i64>, bool),

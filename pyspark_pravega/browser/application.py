@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,17 @@ from starlette.types import ASGIApp
 from pyspark_pravega import __version__
 from pyspark_pravega.catalog import PravegaCatalog
 from pyspark_pravega.catalog.api.summary import TableSummary, summarize_table
-from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
-from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
+from pyspark_pravega.client.recent import Recent
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql.identifiers import find_nearest, quote, quote_all, split_name
 from pyspark_pravega.values_as_text import format_bytes, format_cell
 
-from .facts import AskedTable, Problem, list_tabs
+from .facts import TABS, WATCHED, AskedTable, Problem, list_tabs
 from .guard import Guard
+from .histories import RATES, Histories
 from .kept_answers import KeptAnswers
 from .rates import Growths
+from .streaming_work import find_address, find_work, list_sources, name_writer
 
 PER_PAGE = 50
 
@@ -46,10 +50,25 @@ class PageOfNames:
     pages: int
 
 
+@dataclass(frozen=True)
+class ScopeTotals:
+    """The tables of a scope together. `unknown` counts those that cannot be loaded."""
+
+    tables: int
+    segments: int
+    bytes: int
+    unknown: int
+
+
+def select_names(names: Sequence[str], text: str) -> list[str]:
+    """Return the names that contain a text."""
+    wanted = text.lower()
+    return [name for name in names if wanted in name.lower()]
+
+
 def search(names: Sequence[str], text: str, number: int) -> PageOfNames:
     """Return a page of the names that contain a text; the last page if there is no such page."""
-    wanted = text.lower()
-    found = [name for name in names if wanted in name.lower()]
+    found = select_names(names, text)
     pages = max(1, -(-len(found) // PER_PAGE))
     number = min(max(1, number), pages)
     return PageOfNames(found[(number - 1) * PER_PAGE : number * PER_PAGE], len(found), number, pages)
@@ -57,22 +76,39 @@ def search(names: Sequence[str], text: str, number: int) -> PageOfNames:
 
 _HERE = Path(__file__).parent
 PATIENCE = 0.5
+RELOAD_SECONDS = 5
+_LONGEST_VALUE = 2000
+_MOST_ADDED_UP = 200
+"""Tables of a scope whose sizes are added up."""
+SECONDS_OF_WATCH = 15.0
+_HEALTH_SECONDS = 6.0
+_MOST_WATCHED = 10
+"""Parts of tables that are measured for charts though nobody looks, those looked at last."""
+_MOST_LISTED = 500
+"""Writers, and consumers, on one page."""
 _FILES = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
 
 
 def make_application(
-    catalog: PravegaCatalog, *, controller: str, hosts: Collection[str] = (), patience: float = PATIENCE
+    catalog: PravegaCatalog,
+    *,
+    controller: str,
+    hosts: Collection[str] = (),
+    patience: float = PATIENCE,
+    check: Callable[[], Iterable[Any]] = tuple,
 ) -> ASGIApp:
     """Make the application that shows a catalog.
 
     `controller` is its address, `hosts` are names of this server. `patience` is the number of seconds for which a list
-    waits for what it can do without.
+    waits for what it can do without. `check` asks the servers for their health.
     """
-    pages = Pages(catalog, controller, patience)
+    pages = Pages(catalog, controller, patience, check)
     threading.Thread(target=pages.list_ahead, name="list ahead", daemon=True).start()
     routes = [
         Route("/", pages.show_scopes),
+        Route("/health", pages.show_health),
         Route("/queries", pages.show_queries),
+        Route("/queries/{name:path}", pages.show_query),
         Route("/scopes/{scope}", pages.show_scope),
         Route("/tables/{scope}/{table}", pages.show_table),
         Route("/tables/{scope}/{table}/{tab}", pages.show_table),
@@ -83,7 +119,7 @@ def make_application(
         HTTPException: pages.show_missing,
         Exception: pages.show_fault,
     }
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), hosts)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=pages.watch), hosts)
 
 
 def _send_file(name: str, _request: Request) -> Response:
@@ -93,18 +129,56 @@ def _send_file(name: str, _request: Request) -> Response:
 class Pages:
     """The pages. Every method answers one request, in a thread of its own."""
 
-    def __init__(self, catalog: PravegaCatalog, controller: str, patience: float) -> None:
+    def __init__(
+        self, catalog: PravegaCatalog, controller: str, patience: float, check: Callable[[], Iterable[Any]]
+    ) -> None:
         self._catalog = catalog
         self._patience = patience
         self._names = KeptAnswers(self._list_names)
         self._summaries = KeptAnswers(partial(summarize_table, catalog))
-        self._growths = Growths()
+        self._work = KeptAnswers(partial(find_work, catalog))
+        self._totals = KeptAnswers(self._add_up)
+        self._kept = (Growths(), Histories())
+        self._health = KeptAnswers(lambda _: list(check()))
+        self._looked: Recent[str, AskedTable] = Recent(_MOST_WATCHED)
+        self._over = threading.Event()
         loader = FileSystemLoader(_HERE / "templates")
         self._templates = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._templates.filters.update(bytes=format_bytes, cell=format_cell, part=partial(quote_url, safe=""))
+        self._templates.filters.update(
+            address=find_address,
+            bytes=format_bytes,
+            cell=format_cell,
+            part=partial(quote_url, safe=""),
+            sources=list_sources,
+            whole=partial(format_cell, longest=_LONGEST_VALUE),
+        )
         self._templates.globals.update(controller=controller, release=__version__)
+
+    def show_health(self, request: Request) -> Response:
+        """Say what the controller, the segment stores and the registry answer."""
+        found = self._health.look("", time.monotonic() + _HEALTH_SECONDS)
+        facts = {"checks": found.value, "age": found.age} if found else {"checks": (), "age": None}
+        return self._render(request, "health.html", **facts)
+
+    @asynccontextmanager
+    async def watch(self, _application: object) -> AsyncIterator[None]:
+        """Measure queries, and the tables that were looked at last, while the application runs."""
+        thread = threading.Thread(target=self._measure, name="measure", daemon=True)
+        thread.start()
+        yield
+        self._over.set()
+        thread.join(_HEALTH_SECONDS)
+
+    def _measure(self) -> None:
+        while not self._over.wait(SECONDS_OF_WATCH):
+            try:
+                self._kept[1].note_queries(self._catalog.queries().to_pylist())
+                for key, asked in self._looked.items():
+                    WATCHED[key.rpartition(" ")[2]](asked)
+            except PravegaError:
+                continue  # whoever looks is told why
 
     def list_ahead(self) -> None:
         """Begin to list the tables of all scopes, so that the first page need not wait for ten thousand names."""
@@ -114,14 +188,23 @@ class Pages:
         except PravegaError:
             return  # the first page asks again, and says why
 
-    def show_scopes(self, _request: Request) -> Response:
+    def show_scopes(self, request: Request) -> Response:
         """List the scopes, each with the number of its tables."""
         scopes = self._catalog.list_namespaces()
         deadline = time.monotonic() + self._patience
         for scope in scopes:
             self._names.begin(scope)
         counts = [self._count(scope, deadline) for scope in scopes]
-        return self._render("scopes.html", scopes=list(zip(scopes, counts, strict=True)))
+        text = request.query_params.get("q", "")[:200]
+        rows = [
+            (scope, count, self._total(scope, count, deadline))
+            for scope, count in zip(scopes, counts, strict=True)
+            if text.lower() in scope.lower()
+        ]
+        names = {scope: self._names.find(scope) for scope in scopes} if text else {}
+        found = [(scope, name) for scope, listed in names.items() for name in select_names(listed or (), text)]
+        unlisted = [scope for scope, listed in names.items() if listed is None]
+        return self._render(request, "scopes.html", scopes=rows, text=text, found=found, unlisted=unlisted)
 
     def show_scope(self, request: Request) -> Response:
         """List the tables of a scope, a page at a time."""
@@ -132,17 +215,21 @@ class Pages:
         page = search(listed.value, text, int(number) if number.isdecimal() and len(number) < 9 else 1)
         rows = self._look_at([quote_all((scope, name)) for name in page.names])
         return self._render(
+            request,
             "scope.html",
             scope=scope,
             text=text,
             page=page,
             rows=list(zip(page.names, rows, strict=True)),
             age=listed.age,
+            totals=self._total(scope, len(listed.value), time.monotonic() + self._patience),
+            comment=self._catalog.namespace_properties(quote(scope)).get("comment", ""),
         )
 
     def show_table(self, request: Request) -> Response:
         """Show one part of what is known of a table."""
-        asked = AskedTable(self._catalog, request.path_params["scope"], request.path_params["table"], self._growths)
+        place = request.path_params["scope"], request.path_params["table"]
+        asked = AskedTable(self._catalog, *place, self._kept, request.query_params)
         summary = asked.summarize()
         tabs = {tab.key: tab for tab in list_tabs(summary)}
         tab = tabs.get(request.path_params.get("tab", "columns"))
@@ -153,27 +240,75 @@ class Pages:
             facts = dict(tab.collect(asked))
         except PravegaError as error:
             problem = Problem.of(error)
+        if tab.key in WATCHED:
+            self._looked.put(f"{asked.sql_name} {tab.key}", asked)
         about = {"place": asked, "summary": summary, "tabs": tabs.values(), "tab": tab, "problem": problem}
-        return self._render("table.html", problem.status if problem else 200, facts=facts, **about)
+        return self._render(request, "table.html", problem.status if problem else 200, facts=facts, **about)
 
-    def show_queries(self, _request: Request) -> Response:
-        """List the streaming queries that SQL has started."""
-        return self._render("queries.html", queries=self._catalog.queries().to_pylist())
+    def show_queries(self, request: Request) -> Response:
+        """List the streaming queries that SQL has started, and what tables know of others."""
+        queries = self._catalog.queries().to_pylist()
+        scopes = self._catalog.list_namespaces()
+        deadline = time.monotonic() + self._patience
+        for scope in scopes:
+            self._work.begin(scope)
+        found = {scope: self._work.look(scope, deadline) for scope in scopes}
+        work = [answer.value for answer in found.values() if answer is not None]
+        writers = sorted((one for each in work for one in each.writers), key=lambda one: one.time, reverse=True)
+        return self._render(
+            request,
+            "queries.html",
+            queries=queries,
+            writers=[(one, name_writer(one.writer, queries)) for one in writers[:_MOST_LISTED]],
+            consumers=[one for each in work for one in each.consumers][:_MOST_LISTED],
+            hidden=sorted({sentence for each in work for sentence in each.hidden}),
+            asked=[scope for scope, answer in found.items() if answer is None],
+        )
 
-    def show_error(self, _request: Request, error: PravegaError) -> Response:
+    def show_query(self, request: Request) -> Response:
+        """Show what is kept of a streaming query that SQL has started."""
+        name = request.path_params["name"].replace("%2F", "/")
+        queries = self._catalog.queries().to_pylist()
+        histories = self._kept[1]
+        histories.note_queries(queries)
+        if found := [query for query in queries if query["name"] == name]:
+            for query in found:
+                query["charts"] = [histories.draw((query["into"], name, key), RATES[key]) for key in RATES]
+            return self._render(request, "query.html", name=name, queries=found)
+        raise HTTPException(404)
+
+    def show_error(self, request: Request, error: PravegaError) -> Response:
         """Say why there is no page."""
         problem = Problem.of(error)
-        return self._render("problem.html", problem.status if problem.status != 200 else 500, problem=problem)
+        status = problem.status if problem.status != 200 else 500
+        return self._render(request, "problem.html", status, problem=problem, near=self._find_near(request))
 
-    def show_missing(self, _request: Request, error: HTTPException) -> Response:
-        """Say that there is no such page."""
-        problem = Problem(error.status_code, "", "There is no such page.", "Begin with the list of scopes.")
-        return self._render("problem.html", error.status_code, problem=problem)
+    def _find_near(self, request: Request) -> list[tuple[str, str]]:
+        """Return addresses with names that are near those of a page that does not exist, among those listed before."""
+        scope, table = (request.path_params.get(key, "") for key in ("scope", "table"))
+        names = self._names.find(scope) or ()
+        if table in names or not scope:
+            return []
+        if table:
+            tables = [quote_all((scope, name)) for name in get_close_matches(table, names, 3)]
+            return [(address, name) for name in tables if (address := find_address(name))]
+        scopes = get_close_matches(scope, self._names.names(), 3)
+        return [(f"/scopes/{quote_url(name, safe='')}", name) for name in scopes]
 
-    def show_fault(self, _request: Request, _error: Exception) -> Response:
+    def show_missing(self, request: Request, error: HTTPException) -> Response:
+        """Say that there is no such page, and which one is near."""
+        place, _, last = request.url.path.rpartition("/")
+        known = [tab.key for tab in TABS] if place.startswith("/tables/") else [] if place else ["queries", "health"]
+        near = find_nearest(last, known)
+        cure = f"Did you mean {place}/{near}?" if near else "Begin with the list of scopes."
+        problem = Problem(error.status_code, "", "There is no such page.", cure)
+        links = [(f"{place}/{near}", f"{place}/{near}")] if near else []
+        return self._render(request, "problem.html", error.status_code, problem=problem, near=links)
+
+    def show_fault(self, request: Request, _error: Exception) -> Response:
         """Say that the page has failed; the server logs why, on the terminal."""
         problem = Problem(500, "", "This page has failed.", "The terminal of pyspark-pravega ui says why: report it.")
-        return self._render("problem.html", 500, problem=problem)
+        return self._render(request, "problem.html", 500, problem=problem, near=())
 
     def _list_names(self, scope: str) -> list[str]:
         """Return the names of a scope's tables, without the scope."""
@@ -195,31 +330,44 @@ class Pages:
         except PravegaError as error:
             return Problem.of(error)
 
-    def _render(self, template: str, status: int = 200, **facts: Any) -> Response:
-        return HTMLResponse(self._templates.get_template(template).render(facts), status)
+    def _total(self, scope: str, count: object, deadline: float) -> ScopeTotals | None:
+        """Return what a scope's tables have together; None if they are many, or that takes too long for a page."""
+        if not isinstance(count, int) or count > _MOST_ADDED_UP:
+            return None
+        self._totals.begin(scope)
+        found = self._totals.look(scope, deadline)
+        return None if found is None else found.value
 
+    def _add_up(self, scope: str) -> ScopeTotals:
+        names = [quote_all((scope, name)) for name in self._names.get(scope, 60).value]
+        for name in names:
+            self._summaries.begin(name)
+        found = [self._summaries.get(name, 60).value for name in names]
+        segments, size = sum(one.segments or 0 for one in found), sum(one.bytes or 0 for one in found)
+        return ScopeTotals(len(found), segments, size, sum(one.error is not None for one in found))
 
-def open_socket(host: str, port: int) -> socket.socket:
-    """Listen on an address; port 0 is any free one. Raises SetupError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError) as error:
-        reason = describe_os_error(error) if isinstance(error, OSError) else "it is not the name of a host"
-        raise SetupError(
-            f"Cannot listen on {host} port {port}: {reason}. Choose another address or port with --host and --port."
-        ) from error
+    def _render(self, request: Request, template: str, status: int = 200, **facts: Any) -> Response:
+        url = request.url.remove_query_params("reload")
+        stop, again = (f"{one.path}?{one.query}" for one in (url, url.include_query_params(reload=RELOAD_SECONDS)))
+        reloads = request.query_params.get("reload") == str(RELOAD_SECONDS)
+        links = {"reloads": RELOAD_SECONDS if reloads else 0, "reload": stop if reloads else again}
+        return HTMLResponse(self._templates.get_template(template).render(links | facts), status)
 
 
 def make_server(
-    catalog: PravegaCatalog, *, controller: str, hosts: Collection[str] = (), patience: float = PATIENCE
+    catalog: PravegaCatalog,
+    *,
+    controller: str,
+    hosts: Collection[str] = (),
+    patience: float = PATIENCE,
+    check: Callable[[], Iterable[Any]] = tuple,
 ) -> uvicorn.Server:
     """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit.
 
     The other parameters are those of `make_application`.
     """
-    application = make_application(catalog, controller=controller, hosts=hosts, patience=patience)
+    application = make_application(catalog, controller=controller, hosts=hosts, patience=patience, check=check)
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none"
+        application, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none"
     )
     return uvicorn.Server(config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,10 +23,12 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
 
-from .newest_rows import find_newest_rows
+from .histories import Histories
+from .newest_rows import COMMITTED, AskedRows, find_newest_rows
 from .rates import Growths, count_commits
 from .schema_changes import compare_versions
-from .segment_picture import HEIGHT, LEFT, TOP, WIDTH, draw_segments
+from .segment_picture import LEFT, TOP, WIDTH, draw_segments
+from .streaming_work import find_address, find_queries_of, name_writer
 
 _STATUS: tuple[tuple[type[PravegaError], int], ...] = (
     (StreamNotFoundError, 404),
@@ -59,17 +61,26 @@ _VERSIONS = 200
 _MOST_SEGMENTS = 500
 
 Facts = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class AskedTable:
     """The table that one request asks for; loaded once."""
 
-    def __init__(self, catalog: PravegaCatalog, scope: str, name: str, growths: Growths) -> None:
-        """Send nothing yet. `growths` is kept between requests."""
+    def __init__(
+        self,
+        catalog: PravegaCatalog,
+        scope: str,
+        name: str,
+        kept: tuple[Growths, Histories],
+        query: Mapping[str, str],
+    ) -> None:
+        """Send nothing yet. `kept` stays between requests, `query` has the parameters of this one."""
         self.catalog = catalog
         self.scope = scope
         self.name = name
-        self.growths = growths
+        self.growths, self.histories = kept
+        self.query = query
         self._loaded: Table | PravegaError | None = None
 
     @property
@@ -100,6 +111,11 @@ class AskedTable:
         except PravegaError as error:
             return TableSummary(self.sql_name, error=error.condition)
 
+    @property
+    def comment(self) -> str:
+        """Return the table's comment; none for a table that cannot be loaded."""
+        return "" if isinstance(self._loaded, PravegaError) else self.load().properties.get("comment", "")
+
     def inspect(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a metadata table. Raises the errors of reading it."""
         rows: list[dict[str, Any]] = self.catalog.inspect(self.sql_name, name).to_pylist()
@@ -111,7 +127,7 @@ def _collect_columns(asked: AskedTable) -> Facts:
     columns = [
         {
             "name": field.name,
-            "type": field.dataType.simpleString().upper(),
+            "type": field.dataType.simpleString(),
             "nullable": field.nullable,
             "comment": (field.metadata or {}).get("comment", ""),
         }
@@ -126,24 +142,35 @@ def _collect_schemas(asked: AskedTable) -> Facts:
 
 
 def _collect_rows(asked: AskedTable) -> Facts:
-    found = find_newest_rows(asked.catalog, asked.load(), (asked.scope, asked.name))
-    return {"names": found.rows.schema.names, "numbers": _find_numbers(found.rows), "rows": found}
+    wanted = AskedRows.of(asked.query)
+    found = find_newest_rows(asked.catalog, asked.load(), (asked.scope, asked.name), wanted)
+    rows = found.rows.to_pylist()
+    for row in rows:
+        if "_segment" in row:  # the table's page need not repeat scope and stream in each row
+            row["_segment"] = row["_segment"].rpartition("/")[2].partition(".")[0]
+        if row.get(COMMITTED) is not None:
+            row[COMMITTED] = row[COMMITTED].strftime("%m-%d %H:%M:%S")
+    facts = {"names": found.rows.schema.names, "numbers": _find_numbers(found.rows), "rows": rows, "says": found.says}
+    return {**facts, "asked": wanted, "older": found.older, "columns": asked.load().schema.names}
 
 
 def _collect_segments(asked: AskedTable) -> Facts:
     segments = asked.inspect("segments")
+    growth, series = asked.growths.measure(asked.sql_name, segments), (asked.sql_name, "growth")
+    asked.histories.note(series, None if growth is None else growth.bytes / max(growth.seconds, 0.001))
     events, note = _ask_for_more(lambda: asked.inspect("scale_events"))
     return {
         "picture": draw_segments(segments, events),
-        "size": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "top": TOP},
+        "size": {"width": WIDTH, "left": LEFT, "top": TOP},
         "segments": segments[-_MOST_SEGMENTS:],
         "left_out": max(0, len(segments) - _MOST_SEGMENTS),
-        "growth": asked.growths.measure(asked.sql_name, segments),
+        "growth": growth,
+        "charts": [asked.histories.draw(series, "bytes/s")],
         "note": note,
     }
 
 
-def _ask_for_more(ask: Callable[[], list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], Problem | None]:
+def _ask_for_more(ask: Callable[[], list[T]]) -> tuple[list[T], Problem | None]:
     """Return rows that a page can do without, or why there are none."""
     try:
         return ask(), None
@@ -162,7 +189,24 @@ def _collect_transactions(asked: AskedTable) -> Facts:
 
 
 def _collect_consumers(asked: AskedTable) -> Facts:
-    return {"consumers": asked.catalog.consumers(asked.sql_name)}
+    consumers = asked.catalog.consumers(asked.sql_name)
+    queries = asked.catalog.queries().to_pylist()
+    address = find_address(asked.sql_name) or ""
+    writers, note = _ask_for_more(lambda: asked.catalog.writers(quote_all((asked.scope,))))
+    for one in consumers:
+        asked.histories.note((asked.sql_name, "consumer", one.consumer), one.bytes_behind)
+    return {
+        "consumers": consumers,
+        "charts": [
+            asked.histories.draw((asked.sql_name, "consumer", one.consumer), f"{one.consumer}, bytes behind")
+            for one in consumers
+        ],
+        "queries": list(find_queries_of(address, queries)),
+        "writers": [
+            one for one in writers if find_address(one.table) == address and not name_writer(one.writer, queries)
+        ],
+        "note": note,
+    }
 
 
 def _find_numbers(rows: pa.Table) -> list[str]:
@@ -185,10 +229,17 @@ TABS: Sequence[Tab] = (
     Tab("schemas", "Schema versions", _collect_schemas),
     Tab("rows", "Newest rows", _collect_rows, of_stream=False),
     Tab("segments", "Segments", _collect_segments),
-    Tab("versions", "Versions", _collect_versions),
+    Tab("versions", "Commits", _collect_versions),
     Tab("transactions", "Transactions", _collect_transactions),
     Tab("consumers", "Consumers", _collect_consumers),
 )
+
+
+WATCHED: Mapping[str, Callable[[AskedTable], Facts]] = {
+    "segments": _collect_segments,
+    "consumers": _collect_consumers,
+}
+"""The parts whose numbers are kept for an hour."""
 
 
 def list_tabs(summary: TableSummary) -> list[Tab]:

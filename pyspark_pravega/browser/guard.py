@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Collection
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::\d+)?")
+from pyspark_pravega.known_hosts import REFUSAL, KnownHosts
+
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -23,15 +23,11 @@ _HEADERS = {
 
 
 class Guard:
-    """Answers for the application what it must not see, and adds headers to every answer.
-
-    A page of another site can make its own name lead to this machine, and would then be of the same origin as these
-    pages. Its requests have that name in `Host`; so only addresses and `hosts` may be there.
-    """
+    """Answers for the application what it must not see, and adds headers to every answer."""
 
     def __init__(self, application: ASGIApp, hosts: Collection[str]) -> None:
         self._application = application
-        self._hosts = {host.lower() for host in hosts} | {"localhost"}
+        self._hosts = KnownHosts(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -44,27 +40,14 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
+        raw = scope.get("raw_path") or b""
+        if b"%2f" in raw.lower():  # a slash within a name separates nothing
+            parts = raw.decode("latin-1").split("/")
+            scope = {**scope, "path": "/".join(unquote(part).replace("/", "%2F") for part in parts)}
         refusal = self._refuse(scope)
         await (refusal or self._application)(scope, receive, send_with_headers)
 
     def _refuse(self, scope: Scope) -> PlainTextResponse | None:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("These pages can only be read.\n", 405, {"allow": "GET, HEAD"})
-        host = Headers(scope=scope).get("host", "")
-        if not self._is_known(host):
-            return PlainTextResponse(
-                "This name is not one of this server's. Use its address, or start it with --allow-host NAME.\n", 421
-            )
-        return None
-
-    def _is_known(self, host: str) -> bool:
-        if (parts := _HOST.fullmatch(host)) is None:
-            return False
-        name = parts["address"] or parts["name"]
-        if name.lower().rstrip(".") in self._hosts:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return None if self._hosts.has(Headers(scope=scope).get("host", "")) else PlainTextResponse(REFUSAL, 421)

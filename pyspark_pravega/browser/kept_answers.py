@@ -9,12 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from pyspark_pravega.client.recent import Recent
+
 T = TypeVar("T")
 
 _AT_ONCE = 8
 _FRESH_SECONDS = 15.0
 _MOST = 10_000
-"""Answers that are kept; then the oldest ones go."""
+"""Answers that are kept."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class KeptAnswers(Generic[T]):
         """Ask nothing yet. `ask` is called in threads of this object, for one name once at a time."""
         self._ask = ask
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[float, T]] = {}
+        self._kept: Recent[str, tuple[float, T]] = Recent(_MOST)
         self._running: dict[str, Future[T]] = {}
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="answers")
 
@@ -46,14 +48,22 @@ class KeptAnswers(Generic[T]):
 
     def look(self, name: str, deadline: float) -> Answer[T] | None:
         """Return the answer, or None if there is none by a time of `time.monotonic`. Raises the errors of `ask`."""
-        with self._lock:
-            kept = self._kept.get(name)
+        kept = self._kept.find(name)
         if kept is not None and time.monotonic() - kept[0] < _FRESH_SECONDS:
             return Answer(kept[1], time.monotonic() - kept[0])
         try:
             return Answer(self.begin(name).result(max(0.0, deadline - time.monotonic())), 0)
         except TimeoutError:
             return None if kept is None else Answer(kept[1], time.monotonic() - kept[0])
+
+    def find(self, name: str) -> T | None:
+        """Return the last answer, however old; None without one."""
+        kept = self._kept.find(name)
+        return None if kept is None else kept[1]
+
+    def names(self) -> list[str]:
+        """Return the names with an answer."""
+        return [name for name, _ in self._kept.items()]
 
     def begin(self, name: str) -> Future[T]:
         """Ask, unless that is being done."""
@@ -71,8 +81,7 @@ class KeptAnswers(Generic[T]):
         finally:
             with self._lock:
                 del self._running[name]
-                self._kept.pop(name, None)
-                if answer is not None:
-                    self._kept[name] = time.monotonic(), answer
-                while len(self._kept) > _MOST:
-                    del self._kept[next(iter(self._kept))]
+                if answer is None:
+                    self._kept.pop(name)
+                else:
+                    self._kept.put(name, (time.monotonic(), answer))

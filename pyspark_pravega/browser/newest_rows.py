@@ -1,4 +1,4 @@
-"""Finds the newest rows of a table without reading the rest of it.
+"""Finds the newest rows of a table without reading the rest of it, and older ones window by window.
 
 Events can be read only from a place where one begins. Such places are known where a version ends, and where the
 watermarks of writers are. The earliest one from which little is left to read is the start.
@@ -6,88 +6,200 @@ watermarks of writers are. The earliest one from which little is left to read is
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+import math
+import sys
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
+from pyspark_pravega.catalog.api.details import TableVersion
 from pyspark_pravega.catalog.api.summary import has_one_stream
+from pyspark_pravega.client.stream import get_segment_epoch
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import FORMAT
-from pyspark_pravega.values_as_text import format_bytes
+from pyspark_pravega.values_as_text import format_bytes, format_cell
 
 WANTED = 50
 MOST_BYTES = 4 << 20
 """What one page reads at most, apart from single events that are larger."""
+COMMITTED = "_committed"
+"""A column of the page alone: when the commit was that holds a row."""
+_MOST_ROWS = 10_000
+"""What one page reads at most of a table whose rows have no order, to find a text in it."""
 _VERSIONS = 256
 _PLACE = ("_segment", "_offset")
 _OPTIONS = {"mode": "permissive", "fail-on-data-loss": "false"}
+_ORDER = (
+    "The newest first, by the commit that holds them, which for rows of other programs is the next one. "
+    "Of rows of one commit, or of none, the order is known within a segment only: segments take turns."
+)
+
+
+@dataclass(frozen=True)
+class AskedRows:
+    """Which rows a page asks for: those up to a version, without some newest ones, with a text in a column."""
+
+    until: int | None = None
+    skip: int = 0
+    column: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> AskedRows:
+        """Read the parameters of an address. Numbers that are none are left out."""
+        until, skip = (
+            int(text) if text.isdecimal() and len(text) < 16 else 0
+            for text in map(query.get, ("until", "skip"), ("", ""))
+        )
+        return cls(until or None, min(skip, 1 << 20), query.get("column", ""), query.get("text", "")[:200])
 
 
 @dataclass(frozen=True)
 class NewestRows:
-    """Rows to show, the newest first if their order is known, and a sentence that says which rows these are."""
+    """Rows to show, the newest first if their order is known, and a sentence that says which rows these are.
+
+    `older` says where to go on; None if nothing older can be found.
+    """
 
     rows: pa.Table
     says: str
+    older: AskedRows | None = None
 
 
-def find_newest_rows(catalog: PravegaCatalog, table: Table, place: tuple[str, str]) -> NewestRows:
+def find_newest_rows(catalog: PravegaCatalog, table: Table, place: tuple[str, str], asked: AskedRows) -> NewestRows:
     """Read the newest rows of a table, which has this scope and name. Raises the errors of reading it."""
     if not has_one_stream(table):
-        rows = table.scan(limit=WANTED).to_arrow()
-        return NewestRows(rows, "Rows of such a table have no common order. These are the first ones that were found.")
+        limit = _MOST_ROWS if asked.text else asked.skip + WANTED
+        rows = _select(table.scan(limit=limit).to_arrow(), asked)
+        older = AskedRows(None, asked.skip + WANTED, asked.column, asked.text)
+        return NewestRows(
+            rows[asked.skip :][:WANTED],
+            "Rows of such a table have no common order. These are the first ones that were found.",
+            older if rows.num_rows >= asked.skip + WANTED else None,
+        )
     what = ""
     if getattr(find_format(table.properties[FORMAT.key]), "changes", False):
         table = catalog.load_table(quote_all((place[0], f"{place[1]}$changelog")))
         what = "The events of this table are changes of rows. These are the changes. "
-    return _read_end(catalog, table, place, what)
+    return _read_window(catalog, table, place, what, asked)
 
 
-def _read_end(catalog: PravegaCatalog, table: Table, place: tuple[str, str], what: str) -> NewestRows:
+def _read_window(
+    catalog: PravegaCatalog, table: Table, place: tuple[str, str], what: str, asked: AskedRows
+) -> NewestRows:
+    """Read as much as a page may before the place that was asked for."""
     columns = [*(name for name in _PLACE if name in table.hidden_columns), *table.schema.names]
-    size = table.size().bytes
-    if size <= MOST_BYTES:
-        rows = table.scan(columns, options=_OPTIONS).to_arrow()
-        return NewestRows(_take_last(rows), f"{what}The newest rows of each segment, the last one first.")
-    places = _list_places(catalog, table, place)
-    first = bisect_left(places, True, key=lambda cut: table.size(cut).bytes <= MOST_BYTES)
-    if first < len(places) and table.size(places[first]).bytes > 0:
-        rows = table.scan(columns, start=places[first], options=_OPTIONS).to_arrow()
-        return NewestRows(_take_last(rows), f"{what}The newest rows of each segment, the last one first.")
-    start = places[first - 1] if first else None
-    rows = table.scan(columns, limit=WANTED, start=start, options=_OPTIONS).to_arrow()
-    left = format_bytes(size if start is None else table.size(start).bytes)
-    return NewestRows(
-        rows,
-        f"{what}The newest rows are the last of {left} of events between two known positions, too much to read for a "
-        "page. These are the first ones after the earlier position.",
-    )
+    versions = _list_versions(table)
+    commits = _Commits(versions)
+    end = next((version for version in versions if version.version == asked.until), None)
+    before = [version for version in versions if end is None or version.version < end.version]
+    places = [version.position for version in before] or ([] if versions else _list_watermarks(catalog, place))
+    after = table.size(end.position).bytes if end else 0
+
+    @cache
+    def measure(start: str | None) -> int:
+        return max(0, table.size(start).bytes - after)
+
+    start, first, limit = None, 0, None
+    if measure(None) > MOST_BYTES:
+        first = bisect_left(places, True, key=lambda cut: measure(cut) <= MOST_BYTES)
+        if first == len(places) or measure(places[first]) == 0:
+            first, limit = first - 1, WANTED
+        start = places[first] if first >= 0 else None
+    rows = table.scan(columns, limit=limit, start=start, end=end.position if end else None, options=_OPTIONS).to_arrow()
+    older = None if start is None or not before else AskedRows(before[first].version, 0, asked.column, asked.text)
+    if limit is not None:
+        return NewestRows(
+            _select(_add_times(rows, commits), asked),
+            f"{what}The newest rows are the last of {format_bytes(measure(start))} of events between two known "
+            "positions, too much to read for a page. These are the first ones after the earlier position.",
+            older,
+        )
+    rows = _select(rows, asked)
+    taken = _sort(rows, commits, asked.skip + WANTED)[asked.skip :]
+    if rows.num_rows > asked.skip + WANTED:
+        older = AskedRows(asked.until, asked.skip + WANTED, asked.column, asked.text)
+    return NewestRows(_add_times(rows.take(pa.array(taken, pa.int64())), commits), f"{what}{_ORDER}", older)
 
 
-def _list_places(catalog: PravegaCatalog, table: Table, place: tuple[str, str]) -> Sequence[str]:
-    """Return the known stream cuts near the end of a table, the earliest first."""
+def _list_versions(table: Table) -> Sequence[TableVersion]:
+    """Return the newest versions of a table, the earliest first."""
     try:
-        versions = table.history(newest=_VERSIONS)
+        return table.history(newest=_VERSIONS)
     except PravegaError:
-        versions = []  # the user may not read the commit log
-    if versions:
-        return [version.position for version in versions]
+        return []  # the user may not read the commit log
+
+
+def _list_watermarks(catalog: PravegaCatalog, place: tuple[str, str]) -> list[str]:
     cuts = catalog.inspect(quote_all(place), "stream_cuts").to_pylist()
     return [cut["stream_cut"] for cut in cuts if cut["kind"] == "watermark"]
 
 
-def _take_last(rows: pa.Table) -> pa.Table:
-    """Return the last rows of each segment, the last one first; all segments get the same share."""
+def _select(rows: pa.Table, asked: AskedRows) -> pa.Table:
+    """Return the rows that have the text in the column, as the page shows it."""
+    if not asked.text or asked.column not in rows.schema.names:
+        return rows
+    column, wanted = rows[asked.column], asked.text
+    if not pa.types.is_string(column.type):
+        texts = [format_cell(value, sys.maxsize) for value in column.to_pylist()]
+        column = pa.chunked_array([pa.array(texts, pa.string())])
+    return rows.filter(pc.match_substring(column, wanted, ignore_case=True))
+
+
+class _Commits:
+    """Which version holds an event."""
+
+    def __init__(self, versions: Sequence[TableVersion]) -> None:
+        self.versions = versions
+        self._cuts = [StreamCut.from_text(version.position).positions for version in versions]
+        self._newest = [max(map(get_segment_epoch, cut), default=0) for cut in self._cuts]
+        self._ends: dict[str, list[float]] = {}
+
+    def find(self, segment: str, offset: int) -> int:
+        """Return the place in the list of the version that holds an event; its length if none does yet."""
+        if segment not in self._ends:
+            number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
+            identity = (int(epoch) << 32) + int(number)
+            # A segment that is not in the cut of a version ended before it, or was made after it.
+            self._ends[segment] = [
+                cut.get(identity, math.inf if int(epoch) <= newest else 0)
+                for cut, newest in zip(self._cuts, self._newest, strict=True)
+            ]
+        return bisect_right(self._ends[segment], offset)
+
+
+def _sort(rows: pa.Table, commits: _Commits, wanted: int) -> list[int]:
+    """Return which rows are the newest, as many as wanted."""
     if _PLACE[0] not in rows.schema.names:
-        return rows.slice(max(0, rows.num_rows - WANTED)).take(list(reversed(range(min(WANTED, rows.num_rows)))))
-    places: dict[str, list[int]] = {}
-    for index, segment in enumerate(rows[_PLACE[0]].to_pylist()):
-        places.setdefault(segment, []).append(index)
-    share = -(-WANTED // max(1, len(places)))
-    taken = [index for segment in sorted(places) for index in reversed(places[segment][-share:])]
-    return rows.take(pa.array(taken[:WANTED], pa.int64()))
+        return list(reversed(range(max(0, rows.num_rows - wanted), rows.num_rows)))
+    seen, turns = Counter[str](), Counter[tuple[str, int]]()
+    keys: list[tuple[int, int, str, int]] = []
+    segments, offsets = (rows[name].to_pylist() for name in _PLACE)
+    for index in range(rows.num_rows - 1, -1, -1):
+        segment = segments[index]
+        seen[segment] += 1
+        if seen[segment] <= wanted:
+            version = commits.find(segment, offsets[index])
+            turns[segment, version] += 1
+            keys.append((-version, turns[segment, version], segment, index))
+    return [key[-1] for key in sorted(keys)[:wanted]]
+
+
+def _add_times(rows: pa.Table, commits: _Commits) -> pa.Table:
+    """Return the rows with the time of the commit that holds them, where one is known."""
+    versions = commits.versions
+    if not versions or _PLACE[0] not in rows.schema.names:
+        return rows
+    places = map(commits.find, *(rows[name].to_pylist() for name in _PLACE))
+    unknown = 0 if versions[0].version > 1 else -1  # the first one that is listed may stand for earlier ones
+    times = [None if place in (unknown, len(versions)) else versions[place].time for place in places]
+    return rows.add_column(0, COMMITTED, pa.array(times, pa.timestamp("s", "UTC")))

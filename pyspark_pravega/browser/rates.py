@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark_pravega.catalog.api.details import TableVersion
+from pyspark_pravega.client.recent import Recent
 
 _PERIODS = (("minute", timedelta(minutes=1)), ("hour", timedelta(hours=1)), ("day", timedelta(days=1)))
 _MOST_STREAMS = 1000
@@ -49,7 +50,7 @@ class Growths:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[str, tuple[float, dict[int, int]]] = {}
+        self._seen: Recent[str, tuple[float, dict[int, int]]] = Recent(_MOST_STREAMS)
 
     def measure(self, stream: str, segments: Sequence[Mapping[str, Any]]) -> Growth | None:
         """Return what was appended since the last look, given rows of the metadata table `segments`.
@@ -59,10 +60,8 @@ class Growths:
         ends = {row["segment_id"]: row["end_offset"] for row in segments}
         now = time.monotonic()
         with self._lock:
-            before = self._seen.pop(stream, None)
-            self._seen[stream] = now, ends
-            if len(self._seen) > _MOST_STREAMS:
-                del self._seen[next(iter(self._seen))]
+            before = self._seen.find(stream)
+            self._seen.put(stream, (now, ends))
         if before is None:
             return None
         seen, old = before

@@ -10,7 +10,10 @@ from typing import Any
 
 from pyspark_pravega.values_as_text import format_bytes
 
-WIDTH, HEIGHT = 720, 260
+WIDTH = 720
+_HEIGHT = 260
+_HEIGHT_OF_SEGMENT = 20
+"""Of a stream that was never scaled, whose picture says little."""
 LEFT, TOP = 44, 8
 _MOST_EPOCHS = 40
 _SHADES = 5
@@ -45,6 +48,7 @@ class SegmentPicture:
     boxes: Sequence[Box]
     keys: Sequence[Tick]
     epochs: Sequence[Tick]
+    height: float
     left_out: int
     describes: str
 
@@ -65,39 +69,45 @@ def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mappin
     first = max(oldest, newest - _MOST_EPOCHS + 1)
     step = (WIDTH - LEFT) / (newest - first + 1)
     largest = max(row["bytes"] for row in known)
+    height = _HEIGHT if newest > oldest else min(_HEIGHT, _HEIGHT_OF_SEGMENT * len(known))
     boxes = []
     for row in known:
         end = ended.get(row["segment_id"], row["epoch"] + 1) if row["sealed"] else newest + 1
         if end > first:
-            boxes.append(_draw(row, (max(row["epoch"], first) - first) * step, (end - first) * step, largest))
+            span = ((max(row["epoch"], first) - first) * step, (end - first) * step)
+            boxes.append(_draw(row, span, height, largest))
     every = math.ceil((newest - first + 1) / 8)
     return SegmentPicture(
         boxes=boxes,
-        keys=[Tick(TOP + part * HEIGHT, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1)],
+        keys=[
+            Tick(TOP + part * height, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1) if height > 60 or part in (0, 1)
+        ],
         epochs=[
             Tick(LEFT + (epoch - first) * step, _name_epoch(epoch, times.get(epoch)))
             for epoch in range(first, newest + 1, every)
         ],
+        height=height,
         left_out=first - oldest,
         describes=f"{len(boxes)} segments over the key space from 0 to 1, in epochs {first} to {newest}",
     )
 
 
-def _draw(row: Mapping[str, Any], begin: float, end: float, largest: int) -> Box:
+def _draw(row: Mapping[str, Any], span: tuple[float, float], height: float, largest: int) -> Box:
+    begin, end = span
     start, stop = row["key_range_start"], row["key_range_end"]
     shade = 0 if not row["bytes"] else max(1, math.ceil((_SHADES - 1) * row["bytes"] / largest))
     state = "sealed" if row["sealed"] else "open"
-    height = (stop - start) * HEIGHT
+    part = (stop - start) * height
     return Box(
         x=round(LEFT + begin, 2),
-        y=round(TOP + start * HEIGHT, 2),
+        y=round(TOP + start * height, 2),
         width=round(end - begin, 2),
-        height=round(height, 2),
+        height=round(part, 2),
         shade=shade,
         sealed=row["sealed"],
         title=f"segment {row['number']} of epoch {row['epoch']}, {state}: keys {start:.4g} to {stop:.4g}, "
         f"{format_bytes(row['bytes'])}",
-        label=str(row["number"]) if height >= 14 and end - begin >= 16 else "",
+        label=str(row["number"]) if part >= 14 and end - begin >= 16 else "",
     )
 
 

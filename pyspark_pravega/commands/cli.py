@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from pyspark_pravega import __version__
-from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.interrupts import undo_on_interrupt
+
+from .failures import show_errors
+from .server_options import add_server_options, collect_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,29 +97,14 @@ def main() -> None:
       pyspark-pravega doctor --controller-uri tcp://localhost:9090
       pyspark-pravega show head iot.sensor
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the errors say better what it would log
 
 
 def _add_connection_options(function: F) -> F:
-    for option in (
-        click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
-        click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
-        click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in SQL."),
-    ):
-        function = option(function)
-    return function
-
-
-@contextmanager
-def _show_errors() -> Iterator[None]:
-    try:
-        yield
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
-
-
-def _collect_settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
-    given = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
-    return {key: text for key, text in given.items() if text is not None}
+    text = "Catalog's name in SQL."
+    return click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help=text)(
+        add_server_options(function)
+    )
 
 
 def _add_program(name: str) -> None:
@@ -136,14 +121,17 @@ def _add_program(name: str) -> None:
         host: str | None = None,
         port: int | None = None,
     ) -> None:
-        from pyspark_pravega.spark.launch import check_packages_of_pipelines, plan, run
+        from pyspark_pravega.spark.launch import check_packages_of_pipelines, check_start, plan, run
 
-        with _show_errors():
+        with show_errors():
             if name == "pipelines" and "--help" not in arguments:
                 check_packages_of_pipelines(os.environ)
-            settings = _collect_settings(controller_uri, schema_registry_uri)
+            settings = collect_settings(controller_uri, schema_registry_uri)
             extra = _build_hive_confs(host, port)
             launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
+            check_start(name, launch, catalog)
+            if takes_ports:
+                _check_port(arguments, host, port)
         known = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
         if program.spark and not known and ".controller-uri=" not in " ".join(arguments):
             click.echo(
@@ -168,6 +156,17 @@ def _add_program(name: str) -> None:
     )
 
 
+def _check_port(arguments: tuple[str, ...], host: str | None, port: int | None) -> None:
+    """Raise SetupError if the Thrift server could not listen. Settings of Hive's own are left to Hive."""
+    from pyspark_pravega.listening import open_socket
+
+    if {"--help", "-h", "--version"} & set(arguments) or "hive.server2." in " ".join(arguments):
+        return
+    of_hive = os.environ.get("HIVE_SERVER2_THRIFT_PORT", "") or "10000"
+    if port is not None or of_hive.isdecimal():
+        open_socket(host or "0.0.0.0", int(of_hive) if port is None else port).close()
+
+
 def _build_hive_confs(host: str | None, port: int | None) -> list[str]:
     confs = []
     if port is not None:
@@ -184,15 +183,28 @@ for _name in _ABOUT:
 @main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
 @_add_connection_options
 @click.option("--check", is_flag=True, help="Look for wrong syntax, wrong settings and missing tables; run nothing.")
+@click.option(
+    "--from",
+    "begin",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    help="Begin with statement N; before it, only settings, USE and what is temporary.",
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
-    arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
+    arguments: tuple[str, ...],
+    catalog: str,
+    controller_uri: str | None,
+    schema_registry_uri: str | None,
+    check: bool,
+    begin: int,
 ) -> None:
     """Run a SQL script; statements that read a STREAM run as streaming queries.
 
     All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
-    run the script again to continue from there. Exit code: 0 when the script has ended, 1 when a statement or a query
-    failed, 130 and 143 when a signal stopped it.
+    run the script again to continue from there. Other statements are repeated, unless --from leaves them out. Exit
+    code: 0 when the script has ended, 1 when a statement or a query failed, 130 and 143 when a signal stopped it.
 
     \b
     Example:
@@ -200,7 +212,7 @@ def run(
     """
     from pyspark_pravega.script.program import run_script
     from pyspark_pravega.spark.arguments import find_unknown_option, take_program
-    from pyspark_pravega.spark.launch import plan
+    from pyspark_pravega.spark.launch import check_start, plan
 
     options = [param for param in click.get_current_context().command.params if isinstance(param, click.Option)]
     if unknown := find_unknown_option(arguments, [name for option in options for name in option.opts]):
@@ -213,10 +225,11 @@ def run(
         raise click.UsageError("Name the script: pyspark-pravega run script.sql")
     if (second := take_program(rest)[0]) is not None:
         raise click.UsageError(f"Name one script: '{script}' and '{second}' are two.")
-    with _show_errors():
-        settings = _collect_settings(controller_uri, schema_registry_uri)
+    with show_errors():
+        settings = collect_settings(controller_uri, schema_registry_uri)
         launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
-    sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments))
+        check_start("run", launch, catalog)
+    sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments, begin=begin))
 
 
 @main.command()
@@ -233,8 +246,8 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
     from pyspark_pravega.spark.home import find_adapter_jar
     from pyspark_pravega.sql.options import OPTIONS, resolve
 
-    with _show_errors():
-        settings = _collect_settings(controller_uri, schema_registry_uri)
+    with show_errors():
+        settings = collect_settings(controller_uri, schema_registry_uri)
         resolve(conf=settings)
         for option in OPTIONS.values():
             if option.env and option.key not in settings and os.environ.get(option.env):
@@ -258,45 +271,18 @@ def jar() -> None:
     """Print the path of the jar that Spark needs (spark.jars)."""
     from pyspark_pravega.spark.home import find_adapter_jar
 
-    with _show_errors():
+    with show_errors():
         click.echo(find_adapter_jar())
-
-
-@main.command("class-archive")
-@click.option("--delete", is_flag=True, help="Delete the archive instead.")
-def class_archive(delete: bool) -> None:
-    """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
-
-    Java keeps the classes that a session loads, read and checked, in a file of 240 MB in the user's cache. `configure`
-    and the commands of pyspark-pravega use it. It takes a minute, and is for this Spark and this Java: run it again
-    after an upgrade. Archives that were not used for 30 days are deleted when another one is written.
-    """
-    from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF
-    from pyspark_pravega.spark.class_archive import find_archive, record
-    from pyspark_pravega.spark.home import find_spark_home
-
-    with _show_errors():
-        spark_home = find_spark_home(os.environ)
-        if delete:
-            archive = find_archive(spark_home, os.environ)
-            deleted = archive is not None and archive.delete()
-            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is no archive.")
-            return
-        with undo_on_interrupt():
-            archive = record(spark_home, os.environ)
-    click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
-    click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {' '.join(archive.options())}")
 
 
 @main.command()
 @_add_connection_options
 def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Check this machine and the connections to both servers, and say how to fix what is wrong."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the results say better what it would log
     from pyspark_pravega.doctor import examine, summarize
 
     findings = []
-    for finding in examine(_collect_settings(controller_uri, schema_registry_uri), os.environ):
+    for finding in examine(collect_settings(controller_uri, schema_registry_uri), os.environ):
         findings.append(finding)
         mark = "FAIL" if not finding.good else "ok  " if finding.sure else "warn"
         click.echo(f"{mark}  {finding.subject}: {finding.text}")

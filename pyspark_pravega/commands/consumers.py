@@ -12,6 +12,9 @@ import click
 from pyspark_pravega.errors import InvalidNameError, PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import split_name
 
+from .failures import show_errors
+from .server_options import collect_settings
+
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
     from pyspark_pravega.client.consumers.consumer import ConsumerStatus
@@ -82,13 +85,11 @@ def _connect(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
     from pyspark_pravega.sql.options import resolve
 
-    settings = {} if controller_uri is None else {"controller-uri": controller_uri}
-    try:
+    settings = collect_settings(controller_uri, None)
+    with show_errors():
         options = resolve(conf=settings, env=os.environ)
         with connect(read_client_config(options), first_contact=read_first_contact(options)) as pravega:
             yield pravega
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
 
 
 def _list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:

@@ -8,10 +8,14 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from functools import partial
 
 import click
 
-from pyspark_pravega.errors import PravegaError, SetupError
+from pyspark_pravega.errors import SetupError
+
+from .failures import show_errors
+from .server_options import add_server_options, collect_settings
 
 
 def require_extra(extra: str, modules: Iterable[str]) -> None:
@@ -36,8 +40,7 @@ _RETRY_TIMEOUT = "5s"
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which browsers may reach this server."
 )
-@click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092.")
-@click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090.")
+@add_server_options
 def ui(
     host: str, port: int, hosts: tuple[str, ...], schema_registry_uri: str | None, controller_uri: str | None
 ) -> None:
@@ -46,14 +49,16 @@ def ui(
     The pages change nothing, and show what the login of this command may read. Whoever reaches the port sees them, so
     it listens on this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
-    try:
+    with show_errors():
         require_extra("ui", ("jinja2", "starlette", "uvicorn"))
-        from pyspark_pravega.browser.application import make_server, open_socket
+        from pyspark_pravega.browser.application import make_server
         from pyspark_pravega.catalog import connect
+        from pyspark_pravega.doctor.servers import check_servers
+        from pyspark_pravega.listening import open_socket
         from pyspark_pravega.sql.options import CONTROLLER_URI, resolve
 
-        given = {} if controller_uri is None else {CONTROLLER_URI.key: controller_uri}
-        address = resolve(conf=given, env=os.environ).require(CONTROLLER_URI)
+        settings = collect_settings(controller_uri, schema_registry_uri)
+        address = resolve(conf=settings, env=os.environ).require(CONTROLLER_URI)
         catalog = connect(
             controller_uri=controller_uri, schema_registry_uri=schema_registry_uri, retry_timeout=_RETRY_TIMEOUT
         )
@@ -62,9 +67,8 @@ def ui(
             click.echo(f"http://{shown}:{listening.getsockname()[1]}/ shows {address}. Ctrl-C ends it.")
             if not _is_loopback(host):
                 click.echo("Whoever reaches this address reads with the rights of this login.", err=True)
-            make_server(catalog, controller=str(address), hosts=(*hosts, host)).run(sockets=[listening])
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
+            check = partial(check_servers, settings, os.environ)
+            make_server(catalog, controller=str(address), hosts=(*hosts, host), check=check).run(sockets=[listening])
 
 
 def _is_loopback(host: str) -> bool:
@@ -88,13 +92,14 @@ def _is_loopback(host: str) -> bool:
     help="Time from the beginning of a measurement to the next.",
 )
 @click.option("--scope", "scopes", multiple=True, metavar="NAME", help="Only streams of this scope; may be repeated.")
-@click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092.")
-@click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090.")
-def metrics(
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which Prometheus may reach it.")
+@add_server_options
+def metrics(  # noqa: PLR0913  (as many as the command has)
     host: str,
     port: int,
     interval: int,
     scopes: tuple[str, ...],
+    hosts: tuple[str, ...],
     schema_registry_uri: str | None,
     controller_uri: str | None,
 ) -> None:
@@ -103,25 +108,22 @@ def metrics(
     Whoever reaches the port reads the names of streams and their numbers, so it listens on this machine only, unless
     --host says otherwise. Ctrl-C ends it.
     """
-    try:
+    with show_errors():
         require_extra("metrics", ("prometheus_client",))
         from pyspark_pravega.catalog.storage.catalogs import Catalog
         from pyspark_pravega.client import connect
         from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
         from pyspark_pravega.metrics.exporter import Exporter, serve
         from pyspark_pravega.metrics.measurement import measure
-        from pyspark_pravega.sql.options import CONTROLLER_URI, SCHEMA_REGISTRY_URI, resolve
+        from pyspark_pravega.sql.options import CONTROLLER_URI, resolve
 
-        given = {CONTROLLER_URI.key: controller_uri, SCHEMA_REGISTRY_URI.key: schema_registry_uri}
-        settings = {key: text for key, text in given.items() if text is not None}
+        settings = collect_settings(controller_uri, schema_registry_uri)
         options = resolve(conf=settings, env=os.environ)
         controller = options.require(CONTROLLER_URI)
         with connect(read_client_config(options), first_contact=read_first_contact(options)) as pravega:
             catalog = Catalog(settings, pravega)
             exporter = Exporter(lambda: measure(catalog, scopes))
-            server = serve(exporter, host, port)
+            server = serve(exporter, host, port, hosts)
             shown = f"[{host}]" if ":" in host else host
             click.echo(f"http://{shown}:{server.server_port}/metrics shows {controller}. Ctrl-C ends it.")
             exporter.refresh_every(interval, threading.Event())
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pyspark_pravega.errors import PravegaError, ScopeNotFoundError
+from pyspark_pravega.errors import ScopeNotFoundError
+
+from .failures import show_errors
+from .server_options import add_server_options
 
 if TYPE_CHECKING:
     from pyspark_pravega.catalog import PravegaCatalog
@@ -26,13 +29,19 @@ def show() -> None:
 
 
 def _add_options(function: F) -> F:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
-        click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
-    ):
-        function = option(function)
-    return function
+    return add_server_options(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
+
+
+def _check_table(ctx: click.Context, _param: click.Parameter, table: str | None) -> str | None:
+    from pyspark_pravega.sql.identifiers import split_name
+
+    with show_errors():
+        if table is not None and len(split_name(table)) < 2:
+            raise click.UsageError(
+                f"'{table}' has no namespace. Write {ctx.command_path} <namespace>.{table}; `pyspark-pravega show "
+                "tables` lists the tables of all namespaces."
+            )
+    return table
 
 
 @show.command()
@@ -59,7 +68,7 @@ def tables(namespace: str | None, as_json: bool, controller_uri: str | None, sch
 
 
 @show.command()
-@click.argument("table")
+@click.argument("table", callback=_check_table)
 @_add_options
 def schema(table: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
@@ -93,7 +102,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
 
 
 @show.command()
-@click.argument("table")
+@click.argument("table", callback=_check_table)
 @click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
@@ -125,7 +134,7 @@ def head(  # noqa: PLR0913  (as many as the command has)
 
 
 @show.command()
-@click.argument("table")
+@click.argument("table", callback=_check_table)
 @click.option(
     "-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="Commits to show at most."
 )
@@ -147,7 +156,7 @@ def history(
 
 
 @show.command()
-@click.argument("table")
+@click.argument("table", callback=_check_table)
 @click.argument("name")
 @_add_options
 def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
@@ -166,7 +175,7 @@ def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, s
 
 
 @show.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, callback=_check_table)
 @_add_options
 def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show how far the consumers of a TABLE, or of all, are behind its end."""
@@ -190,11 +199,11 @@ def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_reg
 def _connect(controller_uri: str | None, schema_registry_uri: str | None) -> Iterator[PravegaCatalog]:
     from pyspark_pravega.catalog import connect
 
-    try:
-        with connect(controller_uri=controller_uri, schema_registry_uri=schema_registry_uri) as catalog:
-            yield catalog
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
+    with (
+        show_errors(),
+        connect(controller_uri=controller_uri, schema_registry_uri=schema_registry_uri) as catalog,
+    ):
+        yield catalog
 
 
 def _list_all_tables(catalog: PravegaCatalog) -> list[str]:

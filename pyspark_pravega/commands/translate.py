@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyspark_pravega.errors import PravegaError, describe_os_error, format_count
+from pyspark_pravega.errors import describe_os_error, format_count
+
+from .failures import show_errors
 
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation
@@ -34,15 +36,14 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
     from pyspark_pravega.sql.identifiers import check_catalog_name
 
     try:
-        check_catalog_name(catalog)
-        text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
-        found = translated(text, catalog=catalog, checkpoint=checkpoint)
+        with show_errors():
+            check_catalog_name(catalog)
+            text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
+            found = translated(text, catalog=catalog, checkpoint=checkpoint)
     except OSError as error:
         raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{script} cannot be read, because it is not UTF-8 text: {error}.") from error
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
     if output is None:
         click.echo(found.script, nl=False)
     else:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from pathlib import Path
 
 from pyspark_pravega import __version__, native
-from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark.class_archive import check_class_path, find_archive
+from pyspark_pravega.errors import PravegaError, SetupError
+from pyspark_pravega.local.java import find_java
+from pyspark_pravega.spark.class_archive import check_class_path, find_archive, find_attempt
 from pyspark_pravega.spark.home import (
     find_adapter_jar,
     find_spark_home,
@@ -27,7 +26,6 @@ from pyspark_pravega.spark.home import (
 
 from .check_result import CheckResult
 
-_OLDEST_JAVA = 17
 _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang the doctor
 
 
@@ -122,19 +120,12 @@ def _check_spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _check_java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or set JAVA_HOME to its directory."
-    home = environment.get("JAVA_HOME")
-    # Spark's scripts take JAVA_HOME without looking further, so a wrong one counts even when PATH has a Java.
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    if found is None or not os.access(found, os.X_OK):
-        yield CheckResult(
-            "Java", False, f"none at {found}" if found else "not on PATH, and JAVA_HOME is not set", advice
-        )
+    try:
+        java = find_java(environment)
+    except SetupError as error:
+        yield CheckResult("Java", False, error.sentence, "")
         return
-    shown = subprocess.run([found, "-version"], text=True, capture_output=True, timeout=_PROGRAM_TIMEOUT).stderr
-    match = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', shown)
-    good = match is not None and int(match[1]) >= _OLDEST_JAVA
-    yield CheckResult("Java", good, f"{match[1] + match[2] if match else 'unknown'} ({found})", "" if good else advice)
+    yield CheckResult("Java", True, f"{java.build.splitlines()[0]} ({java.executable})")
 
 
 def _check_jar() -> Iterator[CheckResult]:
@@ -164,7 +155,6 @@ def _check_native() -> Iterator[CheckResult]:
 
 def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look for the archive of Spark's classes. Without it, Spark starts more slowly, which is not an error."""
-    none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
         spark_home = find_spark_home(environment)
     except PravegaError:
@@ -175,8 +165,12 @@ def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult
     except PravegaError as error:
         yield CheckResult("Class archive", True, f"not used. {error}")
         return
-    if archive is not None:
-        yield CheckResult("Class archive", True, str(archive.file) if archive.options() else none)
+    if archive is not None and archive.options():
+        yield CheckResult("Class archive", True, str(archive.file))
+    elif archive is not None:
+        attempt = find_attempt(archive)
+        when = f"is being made, or could not be ({attempt})" if attempt.exists() else "is made after the first session"
+        yield CheckResult("Class archive", True, f"{when}. With it, sessions start in two thirds of the time")
 
 
 _LOOK = """\

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import socket
-import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pyspark_pravega.client.retry import FirstContact
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.tls import is_tls
 from pyspark_pravega.errors import (
     InvalidOptionError,
     PermissionDeniedError,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark_pravega.client.controller.controller import Controller
 
 _RETRY_TIMEOUT = "5s"
-_PROBE_SECONDS = 2.0
 _STREAMS_LOOKED_AT = 20
 _SCOPES_LOOKED_AT = 100
 _SEGMENTS_PER_STREAM = 8
@@ -58,7 +57,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
         yield CheckResult("Connection", False, str(error), "")
         return
     scopes: list[str] = []
-    with Controller(config) as controller:
+    with Controller(config, FirstContact(config.retry_timeout)) as controller:
         try:
             scopes = sorted(controller.list_scopes())
             visible = sum(not is_internal(scope) for scope in scopes)
@@ -132,22 +131,6 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
             "authority that signed its certificate, unless the system trusts it."
         )
     return f"The server does not speak TLS: write {other}://{endpoint}."
-
-
-def is_tls(endpoint: Endpoint) -> bool | None:
-    """Return whether a server answers a TLS greeting; None if it accepts no connection. Nothing secret is sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        connection = socket.create_connection((endpoint.host, endpoint.port), timeout=_PROBE_SECONDS)
-    except OSError:
-        return None
-    try:
-        with connection, context.wrap_socket(connection, server_hostname=endpoint.host):
-            return True
-    except OSError:
-        return False
 
 
 def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[CheckResult]:

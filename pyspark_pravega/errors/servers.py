@@ -52,7 +52,8 @@ class ServerUnavailableError(PravegaError):
     condition = "PRAVEGA_SERVER_UNAVAILABLE"
     sql_state = "08001"
     cure = "Check the address, and that the server runs: `pyspark-pravega doctor`. Set a longer `retry-timeout` \
-for servers that may be away for longer. A server that has never answered is tried for only 10 s, unless it is set."
+for servers that may be away for longer. A server that has never answered is tried for only 10 s, unless it is set, \
+and another server at that address is refused at once."
 
 
 class ServerTimeoutError(PravegaError):
@@ -110,11 +111,11 @@ pyspark-pravega installed, with `PYSPARK_PYTHON` or the catalog's conf `python`.
 
 
 class SetupError(PravegaError):
-    """Something on this machine is missing or wrong: Java, a jar, a checksum, a port."""
+    """Something on this machine is missing or wrong: Java, PySpark's version, a jar, a checksum, a port."""
 
     condition = "PRAVEGA_SETUP_FAILED"
     sql_state = "F0000"
-    cure = "`pyspark-pravega doctor` looks at everything and says what to do."
+    cure = "Do what the message says; `pyspark-pravega doctor` looks at everything else too."
 
 
 class InternalError(PravegaError):

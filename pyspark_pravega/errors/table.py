@@ -34,6 +34,12 @@ and what goes wrong in a streaming query has `STREAM_FAILED`. Our condition and 
 To run a statement again means, for a streaming query, to start it again with its checkpoint: it continues where it
 stopped.
 
+`WARNING: Using incubator modules: jdk.incubator.vector` at each start is Java's: Spark asks for that module, and
+nothing is wrong.
+
+Spark's "Python worker exited unexpectedly (crashed)" mostly means that the system has killed a worker because memory
+was short. Spark tries the task again. Give the machine or the container more memory, or Spark fewer cores.
+
 When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and
 says what to do.
 

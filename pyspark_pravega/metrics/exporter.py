@@ -6,14 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.known_hosts import REFUSAL, KnownHosts
+from pyspark_pravega.listening import name_address
 
 from .measurement import Changes, ConsumerReading, Measurement, StreamReading
 
@@ -183,15 +185,22 @@ class Exporter(Collector):
             return list(make_families(self._newest, self._changes))
 
 
-def serve(exporter: Exporter, host: str, port: int) -> WSGIServer:
-    """Show the metrics by HTTP from a thread of its own; port 0 is any free one. Raises SetupError."""
+def serve(exporter: Exporter, host: str, port: int, names: Iterable[str] = ()) -> WSGIServer:
+    """Show the metrics by HTTP from a thread of its own, to requests for its address, `host` or one of `names`.
+
+    Port 0 is any free one. Raises SetupError.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
-    try:
+    with name_address(host, port):
         server, _ = start_http_server(port, host, registry)
-        return server
-    except (OSError, UnicodeError) as error:
-        reason = describe_os_error(error) if isinstance(error, OSError) else "it is not the name of a host"
-        raise SetupError(
-            f"Cannot listen on {host} port {port}: {reason}. Choose another address or port with --host and --port."
-        ) from error
+    show, known = make_wsgi_app(registry), KnownHosts((*names, host))
+
+    def answer(request: dict[str, Any], start: Callable[..., Any]) -> Any:
+        if known.has(request.get("HTTP_HOST", "")):
+            return show(request, start)
+        start("421 Misdirected Request", [("content-type", "text/plain; charset=utf-8")])
+        return [REFUSAL.encode()]
+
+    server.set_app(answer)
+    return server

@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.errors import InvalidScriptError, PravegaError, ServerUnavailableError
 from pyspark_pravega.spark.home import find_spark_version
 from pyspark_pravega.sql.identifiers import find_nearest
-from pyspark_pravega.sql.options import CHECKPOINT, Options, resolve
+from pyspark_pravega.sql.options import CHECKPOINT, CONTROLLER_URI, Options, resolve, resolve_script
 from pyspark_pravega.sql.script import Statement
 
 PREFIX = "pravega.stream."
@@ -28,6 +28,8 @@ _BEGINNINGS = frozenset(
 """Words with which Spark statements begin, without those that Spark only knows in order to refuse them."""
 _TYPO = 0.75
 """From this similarity on, a word counts as one of these, mistyped."""
+_FIRST_CONTACT = 8.0
+"""Seconds for which a controller is tried before Spark starts; Spark would try it again for longer."""
 NO_CHECKPOINT = (
     "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write this before "
     f"it: SET {CHECKPOINT.key} = '/a/directory'."
@@ -43,7 +45,7 @@ OLDER_SPARK = (
 def read_stream_settings(confs: Mapping[str, str]) -> Options:
     """Return the settings of streaming statements among the confs of a session. Raises InvalidOptionError."""
     ours = {key: text for key, text in confs.items() if key.lower().startswith(PREFIX)}
-    return resolve(script={key: _strip_quotes(text) for key, text in ours.items()}, env={})
+    return resolve_script({key: _strip_quotes(text) for key, text in ours.items()})
 
 
 def _strip_quotes(text: str) -> str:
@@ -78,6 +80,38 @@ def find_first_mistake(script: Sequence[Statement]) -> str | None:
         except PravegaError as error:
             return f"Line {statement.line}: {error.for_user()}"
     return None
+
+
+def check_controller(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> None:
+    """Look whether a controller answers, if the script names the catalog, and does not itself say how to connect.
+
+    Raises InvalidOptionError if no address is set, ServerUnavailableError if no controller answers there. Whatever
+    else a controller answers, such as a missing right, is the business of the statements.
+    """
+    if not any(_names(statement, catalog.upper()) for statement in script) or any(
+        CONTROLLER_URI.key in statement.text.lower() for statement in script
+    ):
+        return
+    options = resolve(conf=settings, env=os.environ)
+    options.require(CONTROLLER_URI)
+
+    from pyspark_pravega.client import connect
+    from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
+
+    limited = read_first_contact(options) and _FIRST_CONTACT
+    try:
+        with connect(read_client_config(options), first_contact=limited) as pravega:
+            pravega.controller.list_scopes()
+    except ServerUnavailableError:
+        raise
+    except PravegaError:
+        return
+
+
+def _names(statement: Statement, catalog: str) -> bool:
+    """Return whether a statement has the catalog's name; for statements such as SHOW, all after SHOW is one token."""
+    whole = statement.words[1:] == ("",)
+    return not statement.is_setting and (catalog in statement.words or (whole and catalog in statement.text.upper()))
 
 
 def _check_beginning(statement: Statement) -> None:

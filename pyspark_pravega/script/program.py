@@ -7,23 +7,24 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError, describe_os_error, format_count
 from pyspark_pravega.interrupts import exit_now
-from pyspark_pravega.spark.catalog_conf import PREFIX
-from pyspark_pravega.spark.launch import Launch
+from pyspark_pravega.spark.launch import Launch, read_catalog_conf
 from pyspark_pravega.spark.logging import silence_query_contexts
 from pyspark_pravega.sql.script import Statement, split_script
 
-from .checks import find_first_mistake
+from .checks import check_controller, find_first_mistake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from .runner import ScriptRunner
 
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -33,19 +34,26 @@ _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _STACKS = {
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "ERROR",
     "org.apache.spark.executor.Executor": "OFF",
     "org.apache.spark.scheduler.TaskSetManager": "ERROR",
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask": "OFF",
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec": "OFF",
     "org.apache.spark.util.Utils": "OFF",
+    "org.apache.spark.sql.execution.streaming.runtime.StreamMetadata": "OFF",
 }
-"""Loggers that report the failure of a task or a query with its stack, and the level at which they do not."""
+"""Loggers of what we tell in a line, and the level at which they do not: that a task or a query failed, with its stack;
+that a micro-batch took longer than the trigger, as the first ones do, while the lag is shown."""
+_SENT_WITHIN = 0.5
+"""Seconds in which a signal that is sent twice arrives."""
 _LOOK_EVERY = 0.05
 """Seconds between two looks at whether a signal came."""
 
 
-def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
+def run_script(path: Path, launch: Launch, *, catalog: str, check: bool, begin: int = 1) -> int:
     """Run a script in a driver that is started with the arguments of `launch`; return the exit code.
+
+    Of the statements before number `begin` only those run that later ones need in each session.
 
     Errors of settings and syntax are reported before Spark starts; with `check`, also tables of the catalog that
     are missing.
@@ -60,9 +68,18 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
         return _report_failure(path, error.for_user())
     if (mistake := find_first_mistake(script)) is not None:
         return _report_failure(path, mistake)
+    if begin > len(script):
+        has = format_count(len(script), "statement")
+        return _report_failure(path, f"--from {begin}: the script has {has}. Give the number of one of them.")
+    whole, script = script, [one for number, one in enumerate(script, 1) if number >= begin or one.is_of_session]
     os.environ.update(launch.environment)
     if check and not _check_tables(path, script, launch, catalog):
         return FAILED
+    if not check:
+        try:
+            check_controller(script, catalog, read_catalog_conf("run", launch, catalog))
+        except PravegaError as error:
+            return _report_failure(path, error.for_user())
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
     silence_query_contexts()
@@ -72,7 +89,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
 
     from .failures import ScriptFailedError, strip_details
     from .progress import ProgressDisplay
-    from .runner import ScriptRunner
+    from .runner import ScriptRunner, has_ended
 
     signals = Signals()
     try:
@@ -95,12 +112,30 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
             return 0
         if runner.run(signals.came):
             return 0
-        display.message(f"{path}: stopped by {signals.name()}; run it again to continue from there")
+        display.message(f"{path}: stopped by {signals.name()}; {_describe_next_run(path, whole, script, runner)}")
         return signals.exit_code()
     except ScriptFailedError as error:
         return _report_failure(path, str(error))
     finally:
-        spark.stop()
+        if not has_ended(spark):
+            spark.stop()
+
+
+def _describe_next_run(
+    path: Path, whole: Sequence[Statement], script: Sequence[Statement], runner: ScriptRunner
+) -> str:
+    """Return what the next run of a script that was stopped repeats, and how to leave that out."""
+    repeated = [one for one in runner.done if one.lasts]
+    if not repeated:
+        return "run it again to continue from there" if runner.started else "nothing that lasts was done; run it again"
+    lines = ", ".join(str(one.line) for one in repeated)
+    says = f"done: line{'s' * (len(repeated) > 1)} {lines}, which another run repeats"
+    # The first of those that have not ended: a query goes on where it stopped, whatever is repeated after it.
+    begin = next((whole.index(one) for one in script if one not in runner.done), len(whole))
+    if repeated[0] not in whole[:begin] or begin == len(whole):
+        return says
+    left_out = "it" if len(repeated) == 1 else "them" if repeated[-1] in whole[:begin] else "those before"
+    return f"{says}. To leave {left_out} out: pyspark-pravega run --from {begin + 1} {path}"
 
 
 def read_script(path: Path) -> Sequence[Statement]:
@@ -119,17 +154,23 @@ def read_script(path: Path) -> Sequence[Statement]:
 
 
 class Signals:
-    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
+    """Notes the first SIGINT or SIGTERM. A later one ends the process at once.
+
+    `timeout` and others send a signal twice, to the program and to its group: that is one.
+    """
 
     def __init__(self) -> None:
         self._came: signal.Signals | None = None
+        self._noted = 0.0
         for number in _STOPPING:
             signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._came = signal.Signals(number)
-        for stopping in _STOPPING:
-            signal.signal(stopping, signal.SIG_DFL)
+        if self._came is None:
+            self._came, self._noted = signal.Signals(number), time.monotonic()
+        elif time.monotonic() - self._noted > _SENT_WITHIN:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def came(self) -> bool:
         """Return whether a signal came."""
@@ -174,13 +215,8 @@ def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catal
     """Report which tables are missing, or why that is unknown; return whether none is known to be missing."""
     from .named_tables import find_missing_tables
 
-    prefix, settings = f"{PREFIX}{catalog}.", {}
-    for option, conf in pairwise(launch.command):
-        key, sign, text = conf.partition("=")
-        if option == "--conf" and sign and key.startswith(prefix):
-            settings[key.removeprefix(prefix)] = text
     try:
-        missing = find_missing_tables(script, catalog, settings)
+        missing = find_missing_tables(script, catalog, read_catalog_conf("run", launch, catalog))
     except PravegaError as error:
         print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
         return True

@@ -91,20 +91,19 @@ class QueryProgress:
                 self._batch = report["batchId"]
 
     def line(self) -> str:
-        """Describe in one line how far the query is: its last batch and the batch's rates, all rows, the lag."""
+        """Describe in one line how far the query is, the lag first: the end may be cut off."""
         if self._last is None:
             return f"{self._name}: starting"
         seconds = self._last["durationMs"].get("triggerExecution", 0) / 1000
         rows_in, rows_out = self._last["numInputRows"], self._last["sink"]["numOutputRows"]
-        parts = [] if self._batch is None else [f"batch {self._batch}"]
+        parts = [text for source in self._last["sources"] if (text := describe_lag(source.get("metrics") or {}))]
+        parts += [] if self._batch is None else [f"batch {self._batch}"]
+        out = f", {self._rows_out:,} out" if rows_out >= 0 else ""
+        parts.append(f"{format_count(self._rows_in, 'row')} in{out}")
         if rows_in == 0 and rows_out <= 0:
             parts.append("idle")
         elif seconds:
-            parts.append(f"{rows_in / seconds:,.0f} rows/s in")
-            parts += [f"{rows_out / seconds:,.0f} rows/s out"] if rows_out >= 0 else []
-        out = f", {self._rows_out:,} written" if rows_out >= 0 else ""
-        parts.append(f"{format_count(self._rows_in, 'row')} read{out}")
-        parts += [text for source in self._last["sources"] if (text := describe_lag(source.get("metrics") or {}))]
+            parts.append(f"{rows_in / seconds:,.0f}/s")
         return f"{self._name}: {', '.join(parts)}"
 
 

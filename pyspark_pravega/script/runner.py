@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -47,6 +48,14 @@ class _Running:
         return self.insert.statement.line
 
 
+def has_ended(spark: SparkSession) -> bool:
+    """Return whether Spark has stopped, as its JVM does by itself when a SIGTERM reaches all processes of a service."""
+    try:
+        return bool(spark.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, OSError):  # the JVM is gone
+        return True
+
+
 def _has_same_table(one: _Running, insert: StreamingInsert) -> bool:
     return [part.lower() for part in one.insert.table] == [part.lower() for part in insert.table]
 
@@ -71,6 +80,10 @@ class ScriptRunner:
         self._script = script
         self._display = display
         self._running: list[_Running] = []
+        self.started: list[Statement] = []
+        """The streaming statements whose queries were started."""
+        self.done: list[Statement] = []
+        """The other statements that have ended."""
         self._failure: Exception | None = None
         self._ending = False
         self._java_thread: Any = None
@@ -105,11 +118,23 @@ class ScriptRunner:
                 self._display.show([one.query for one in self._running])
                 time.sleep(LOOK_EVERY)
             return False
+        except (ScriptFailedError, Py4JError, OSError):
+            if stop_asked():  # Spark may have got the signal too, and ends by itself
+                return False
+            raise
         finally:
             self._end(statements)
 
     def _end(self, statements: threading.Thread) -> None:
         self._ending = True
+        try:
+            self._stop(statements)
+        except (Py4JError, OSError):
+            if not has_ended(self._spark):
+                raise
+        self._display.leave()
+
+    def _stop(self, statements: threading.Thread) -> None:
         self._stopping()
         self._stop_queries()
         if statements.is_alive():
@@ -122,7 +147,6 @@ class ScriptRunner:
                 statements.join(CANCELLED_WITHIN)
             self._stop_queries()  # one that started in the meantime
         self._display.show([one.query for one in self._running], now=True)
-        self._display.leave()
 
     def _stop_queries(self) -> None:
         for one in list(self._running):
@@ -165,8 +189,9 @@ class ScriptRunner:
                     "for repetitions of those of the first. Combine the queries with UNION ALL, or give each its own "
                     "table."
                 )
-            query = start(insert, settings)
+            query = start(self._spark, insert, settings)
             self._running.append(_Running(insert, query, can_end_by_itself(insert, settings)))
+            self.started.append(statement)
             self._display.message(f"Line {statement.line}: started {name}")
             return
         if not statement.changes_session_only:
@@ -183,6 +208,7 @@ class ScriptRunner:
         else:
             took = time.monotonic() - began
             self._display.message(f"Line {statement.line}: {statement.summary} ({took:.1f} s)")
+        self.done.append(statement)
 
     def _wait_for_bounded_queries(self) -> None:
         """Wait for the queries that end by themselves: a statement after them may read what they write."""

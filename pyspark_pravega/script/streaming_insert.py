@@ -1,25 +1,22 @@
 """Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
-Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
-other INSERT. But this module runs it instead of Spark, with the query of the analyzed plan. PySpark has no public way
-to get a plan, so this calls into the JVM.
+The adapter's StreamingInsert has Spark analyze the whole INSERT, and starts it. Here is what scripts add: their
+settings, and what they refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.checks import read_stream_settings
-from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import (
     CHECKPOINT,
     OUTPUT_MODE,
@@ -31,9 +28,6 @@ from pyspark_pravega.sql.script import Statement
 
 from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
 
-_STREAMING = "pravega.streaming-statements"
-"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as a batch."""
-_INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
 _INSTEAD = (
@@ -44,7 +38,7 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class StreamingInsert:
-    """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
+    """An INSERT that the adapter has analyzed, and the full name of its table.
 
     `known_as`: the same name with a Pravega stream spelled as in Pravega, whatever the statement calls it.
     `into_files`: the table is one of Spark's own tables of files. `bounded`: all streams that are read have an end.
@@ -55,17 +49,17 @@ class StreamingInsert:
     known_as: tuple[str, ...]
     into_files: bool
     bounded: bool
-    options: Mapping[str, str]
-    rows: DataFrame
+    analyzed: Any
+
+
+def _adapter(spark: SparkSession) -> Any:
+    assert spark._jvm is not None
+    return spark._jvm.io.github.pysparkpravega
 
 
 def parse(spark: SparkSession, statement: Statement) -> Any:
     """Parse a statement with Spark's parser; return the plan in the JVM."""
-    session, jvm = spark._jsparkSession, spark._jvm
-    assert jvm is not None
-    # Variables such as ${name} are looked up in the active session.
-    SparkSession._get_j_spark_session_class(jvm).setActiveSession(session)
-    return jvm.io.github.pysparkpravega.Scripts.parse(session, statement.in_place())
+    return _adapter(spark).Scripts.parse(spark._jsparkSession, statement.in_place())
 
 
 def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
@@ -75,65 +69,49 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
     """
     if statement.words[0] not in ("INSERT", "WITH"):
         return None
-    session, jvm = spark._jsparkSession, spark._jvm
-    assert jvm is not None
-    parsed = parse(spark, statement)
-    insert = parsed.child() if _get_class_name(parsed) == "UnresolvedWith" else parsed
-    if _get_class_name(insert) != _INSERT:
+    adapter = _adapter(spark)
+    if spark.version < FIRST_SPARK:
+        parsed = parse(spark, statement)
+        if adapter.Scripts.findInsert(parsed) is not None and adapter.Scripts.isStreaming(parsed):
+            raise InvalidScriptError(OLDER_SPARK)
         return None
-    if spark.version < FIRST_SPARK and jvm.io.github.pysparkpravega.Scripts.isStreaming(parsed):
-        raise InvalidScriptError(OLDER_SPARK)
-    skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    context = spark.sparkContext
-    context.setLocalProperty(_STREAMING, "true")
-    try:
-        analyzed = session.sessionState().executePlan(parsed, skip).analyzed()
-    finally:
-        context.setLocalProperty(_STREAMING, None)  # type: ignore[arg-type]
-    if not analyzed.isStreaming():
+    insert = adapter.StreamingInsert.analyze(spark._jsparkSession, statement.in_place())
+    if insert is None:
         return None
-    target = insert.table()
-    special = insert.overwrite() or insert.replaceCriteriaOpt().isDefined() or not insert.partitionSpec().isEmpty()
-    if special or _get_class_name(target) != "UnresolvedRelation":
+    parsed, analyzed = insert.parsed(), insert.analyzed()
+    special = parsed.overwrite() or parsed.replaceCriteriaOpt().isDefined() or not parsed.partitionSpec().isEmpty()
+    if special or _get_class_name(parsed.table()) != "UnresolvedRelation":
         raise build_not_streaming_error()
-    # Spark's own mark beside the options tells the catalog which privileges are needed.
-    given = dict(target.options().asCaseSensitiveMap())
-    options = {key: text for key, text in given.items() if not key.startswith("__")}
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
-    name = target.multipartIdentifier()
-    parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    table = complete_name(spark, parts)
-    into_files = _get_class_name(analyzed) == _INSERT_INTO_FILES
-    reads = jvm.io.github.pysparkpravega.Scripts.optionsOfStreams(analyzed)
+    name = parsed.table().multipartIdentifier()
+    table = complete_name(spark, tuple(str(name.apply(number)) for number in range(name.size())))
+    reads = adapter.Scripts.optionsOfStreams(insert.query())
     return StreamingInsert(
         statement,
         table,
         known_as=_find_known_name(table, analyzed),
-        into_files=into_files,
+        into_files=_get_class_name(analyzed) == _INSERT_INTO_FILES,
         bounded=all(has_end(dict(read)) for read in reads),
-        options=options,
-        rows=DataFrame(rows, spark),
+        analyzed=insert,
     )
 
 
-def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
+def start(spark: SparkSession, insert: StreamingInsert, settings: Options) -> StreamingQuery:
     """Start the streaming query of an INSERT with the current settings."""
     name = choose_name(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
         raise InvalidScriptError(NO_CHECKPOINT)
-    writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
-    writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
+    assert spark._jvm is not None
+    triggers = spark._jvm.org.apache.spark.sql.streaming.Trigger
     match settings.get(TRIGGER_OF_BATCHES):
         case "once":
-            writer = writer.trigger(once=True)
-        case trigger if insert.bounded or trigger == "available now":
-            writer = writer.trigger(availableNow=True)
-        case timedelta() as interval:
-            writer = writer.trigger(processingTime=f"{interval // timedelta(milliseconds=1)} milliseconds")
-        case _:
-            pass
-    return writer.toTable(quote_all(insert.table))
+            trigger = triggers.Once()
+        case timedelta() as interval if not insert.bounded:
+            trigger = triggers.ProcessingTime(interval // timedelta(milliseconds=1))
+        case given:
+            trigger = triggers.AvailableNow() if insert.bounded or given else triggers.ProcessingTime(0)
+    checkpoint = f"{root.rstrip('/')}/{quote(name, safe='$')}"
+    return StreamingQuery(insert.analyzed.start(name, settings.get(OUTPUT_MODE), checkpoint, trigger, {}))
 
 
 def choose_name(insert: StreamingInsert, settings: Options) -> str:

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark.class_archive import find_archive
+from pyspark_pravega.spark.class_archive import list_archive_options
 from pyspark_pravega.spark.home import find_conf_directory
 
 GROWS_LATE = "-XX:GCTimeRatio=3"
@@ -58,7 +57,7 @@ def choose_driver_options(spark_home: Path, environment: Mapping[str, str], sett
     # A class path of the user stands in front of what was archived.
     has_class_path = setting("--driver-class-path", "spark.driver.extraClassPath")
     if not has_class_path and not any(option in of_user for option in _OF_ARCHIVES):
-        options += _list_archive_options(spark_home, environment)
+        options += list_archive_options(spark_home, environment)
     return " ".join(options)
 
 
@@ -68,11 +67,3 @@ def _read_options_of_every_program(spark_home: Path, environment: Mapping[str, s
         return (find_conf_directory(environment, spark_home) / "java-opts").read_text(errors="replace")
     except OSError:
         return ""
-
-
-def _list_archive_options(spark_home: Path, environment: Mapping[str, str]) -> list[str]:
-    try:
-        archive = find_archive(spark_home, environment)
-    except SetupError:
-        return []
-    return archive.options() if archive is not None else []

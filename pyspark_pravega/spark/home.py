@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Mapping
 from email.parser import HeaderParser
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pyspark_pravega.jvm
 from pyspark_pravega.errors import SetupError
+from pyspark_pravega.local.java import find_java
 
 CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 """The class that `spark.sql.catalog.<name>` names."""
@@ -40,6 +42,13 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
 def find_conf_directory(environment: Mapping[str, str], spark_home: Path) -> Path:
     """Return where Spark looks for its files of confs, whether it exists or not."""
     return Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+
+
+def check_java(environment: Mapping[str, str], spark_home: Path) -> None:
+    """Raise SetupError if the Java that Spark's scripts would start is missing or too old."""
+    # That file may choose another Java.
+    if not (find_conf_directory(environment, spark_home) / "spark-env.sh").exists():
+        find_java(environment)
 
 
 def find_spark_version(environment: Mapping[str, str]) -> str:
@@ -76,7 +85,15 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     name = JARS.get(get_release_line(spark))
     if name is None:
         *others, newest = JARS
-        raise SetupError(f"There is no adapter for Spark {spark}, only for Spark {', '.join(others)} and {newest}.")
+        major, minor = newest.split(".")
+        cure = (
+            "Unset SPARK_HOME, or set it to one of these"
+            if (os.environ if environment is None else environment).get("SPARK_HOME")
+            else f'Run: {sys.executable} -m pip install "pyspark>={next(iter(JARS))},<{major}.{int(minor) + 1}"'
+        )
+        raise SetupError(
+            f"There is no adapter for Spark {spark}, only for Spark {', '.join(others)} and {newest}. {cure}"
+        )
     # In a checkout the folder is a link. Spark resolves links, and would take two paths of one jar for two jars.
     jar = Path(str(pyspark_pravega.jvm.__file__)).resolve().parent / name
     if not jar.is_file():

@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,14 +22,16 @@ from pyspark_pravega.spark.arguments import (
     add_jar,
     find_conf,
     find_setting,
+    find_switches,
     hide_secrets,
     list_leading_options,
     split_mixed,
 )
-from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, build_catalog_conf
+from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, build_catalog_conf
 from pyspark_pravega.spark.driver_options import choose_driver_options
-from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
+from pyspark_pravega.spark.home import check_java, find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging
+from pyspark_pravega.sql.options import ADDRESSES, CONTROLLER_URI, SESSION_CONNECTIONS, resolve
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,13 @@ PROGRAMS: Mapping[str, Program] = {
     "submit": Program("spark-submit", mixed=False),
     "pipelines": Program("spark-pipelines", mixed=False),
     # The script's own program, which starts Spark's driver with the arguments of spark-submit.
-    "run": Program("spark-submit"),
+    # Whoever runs a script has started the driver, and translated scripts have their catalogs in them.
+    "run": Program("spark-submit", confs={SESSION_CONNECTIONS: "true"}),
 }
+
+
+_PRAVEGA_ONLY = ("sql", "pyspark", "thriftserver", "connect-server")
+"""Programs whose sessions have no addresses of their own, as a program or a script may have."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,39 @@ class Launch:
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
+
+
+def check_start(name: str, launch: Launch, catalog: str) -> None:
+    """Raise what Spark would find out after half a minute.
+
+    Raises SetupError if there is no Java that Spark can use, InvalidOptionError if no controller is set for a program
+    that is of no use without.
+    """
+    arguments, mixed, spark_home = launch.command[1:], PROGRAMS[name].mixed, Path(launch.environment["SPARK_HOME"])
+    check_java(os.environ, spark_home)
+    of_spark = find_switches(arguments, mixed=mixed)
+    if name not in _PRAVEGA_ONLY or of_spark & {"--help", "-h", "--version", "--usage-error"}:
+        return
+    if any(f".{CONTROLLER_URI.key}=" in argument for argument in arguments):
+        return
+    own = find_conf(SESSION_CONNECTIONS, arguments, mixed=mixed, environment=os.environ, spark_home=spark_home)
+    if own != "true":
+        environment = {**os.environ, **launch.environment}
+        resolve(conf=read_catalog_conf(name, launch, catalog), env=environment).require(CONTROLLER_URI)
+
+
+def read_catalog_conf(name: str, launch: Launch, catalog: str) -> dict[str, str]:
+    """Return a catalog's conf: that of the command line, and the addresses of Spark's file of defaults."""
+    arguments, spark_home = launch.command[1:], Path(launch.environment["SPARK_HOME"])
+    prefix, settings = f"{PREFIX}{catalog}.", {}
+    for key in (prefix + option.key for option in ADDRESSES):
+        found = find_conf(key, arguments, mixed=PROGRAMS[name].mixed, environment=os.environ, spark_home=spark_home)
+        settings.update({key.removeprefix(prefix): found} if found else {})
+    for option, conf in pairwise(arguments):
+        key, sign, text = conf.partition("=")
+        if option == "--conf" and sign and key.startswith(prefix):
+            settings[key.removeprefix(prefix)] = text
+    return settings
 
 
 def plan(

@@ -11,9 +11,9 @@ from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF, add_jar, find_conf, find_jars, find_setting, join_jars
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, build_catalog_conf
 from pyspark_pravega.spark.driver_options import choose_driver_options
-from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
+from pyspark_pravega.spark.home import check_java, find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging, silence_query_contexts
-from pyspark_pravega.sql.connection_settings import convert_keywords
+from pyspark_pravega.sql.keywords import convert_keywords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,19 +39,9 @@ def configure(
         The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
         `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
-    Returns
-    -------
-    SparkSession.Builder
-        The same builder.
-
-    Raises
-    ------
-    InvalidOptionError
-        If there is no such option, or its value is wrong.
-    InvalidNameError
-        If no catalog can have the name `catalog`.
-    SetupError
-        If the adapter's jar is missing, or a session without the adapter already runs.
+    Raises InvalidOptionError if there is no such option, or its value is wrong; InvalidNameError if no catalog can have
+    the name `catalog`; SetupError if the adapter's jar is missing, or Spark's Java is missing or too old, or a session
+    without the adapter runs.
 
     Examples
     --------
@@ -76,6 +66,7 @@ def configure(
         )
     driver_started = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
     if not driver_started:
+        check_java(os.environ, find_spark_home(os.environ))
         _join_submit_arguments()
         _choose_java_options(builder)
         _log_quietly(builder)

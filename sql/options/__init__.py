@@ -9,13 +9,13 @@ or ill-typed, and returns `Options`, from which values are read by declaration a
 
 The strongest place counts: read or write option, table property, catalog conf, environment, default.
 `docs/options.md` is generated from this package. Options that belong together are read together, by
-`read_connection_settings` and `read_table_settings`.
+`read_client_config` and `read_table_settings`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError
@@ -28,7 +28,7 @@ from ..resolution import Source as Source
 from . import changes, connection, reading, tables, writing
 from .changes import *  # noqa: F403
 from .connection import *  # noqa: F403
-from .connection import CREDENTIALS, LOGIN
+from .connection import ADDRESSES, CREDENTIALS, LOGIN, TRUST
 from .reading import *  # noqa: F403
 from .tables import *  # noqa: F403
 from .writing import *  # noqa: F403
@@ -39,6 +39,8 @@ OPTIONS: dict[str, Option[Any]] = {
 }
 """All options by key, in the order in which they are declared."""
 
+SESSION_CONNECTIONS = "spark.pravega.session-connections"
+"""The conf of a driver whose sessions may say how to connect, and which programs it runs. The adapter reads it."""
 _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
 
 
@@ -53,10 +55,14 @@ def resolve(
     properties: Mapping[str, str] | None = None,
     read: Mapping[str, str] | None = None,
     write: Mapping[str, str] | None = None,
-    script: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
+    is_conf_of_driver: bool = True,
 ) -> Options:
     """Check and parse the options of all places, with keys in any case. If `env` is None, use the process environment.
+
+    Environment and conf belong to whoever runs the driver, so one may complete the other. What a statement says of the
+    connection is completed by neither, nor by the environment what a conf says that a statement or a program brought
+    along (`is_conf_of_driver` is false): see `_list_withheld`.
 
     Raises InvalidOptionError, which names the key, the value (never a secret), what is allowed and, for an unknown
     key, the nearest valid one.
@@ -65,13 +71,15 @@ def resolve(
     resolution = Resolution(OPTIONS, environment)
     resolution.add(SettableAs.READ, Source.QUERY, read or {})
     resolution.add(SettableAs.WRITE, Source.QUERY, write or {})
-    resolution.add(SettableAs.SCRIPT, Source.QUERY, script or {})
     resolution.add(SettableAs.PROPERTY, Source.PROPERTY, properties or {})
     resolution.add(SettableAs.CATALOG, Source.CATALOG, conf or {})
-    resolution.add_environment()
+    withheld = _list_withheld(resolution.options(), Source.QUERY if is_conf_of_driver else Source.CATALOG)
+    resolution.add_environment(withheld)
     options = resolution.options()
-    if environment.get(_DYNAMIC_CREDENTIALS, "").lower() == "true" and not any(
-        options.source(option) > Source.ENVIRONMENT for option in LOGIN
+    if (
+        environment.get(_DYNAMIC_CREDENTIALS, "").lower() == "true"
+        and CREDENTIALS.key not in withheld
+        and not any(options.source(option) > Source.ENVIRONMENT for option in LOGIN)
     ):
         raise InvalidOptionError(
             f"The environment variable {_DYNAMIC_CREDENTIALS}=true asks for a Java class of credentials, "
@@ -79,3 +87,38 @@ def resolve(
             f"'{CREDENTIALS.key}' (module:attribute)."
         )
     return options
+
+
+def resolve_script(settings: Mapping[str, str]) -> Options:
+    """Check and parse the settings of a script. Raises InvalidOptionError."""
+    resolution = Resolution(OPTIONS, {})
+    resolution.add(SettableAs.SCRIPT, Source.QUERY, settings)
+    return resolution.options()
+
+
+def _list_withheld(options: Options, foreign: Source) -> frozenset[str]:
+    """Return the keys whose values in the environment do not count, given what places from `foreign` on say.
+
+    The environment's login goes only to servers that the environment or the driver's conf names and trusts. Otherwise
+    a statement that names another address would get it.
+    """
+
+    def is_said(kind: tuple[Option[Any], ...]) -> bool:
+        return any(options.source(option) >= foreign for option in kind)
+
+    if is_said(ADDRESSES):
+        return frozenset(option.key for option in (*ADDRESSES, *LOGIN, *TRUST))
+    return frozenset(option.key for option in LOGIN) if is_said((*LOGIN, *TRUST)) else frozenset()
+
+
+def find_refused_settings(keys: Iterable[str]) -> list[str]:
+    """Return those of a catalog's keys that count only as the driver's conf had them when the driver started.
+
+    An empty key stands for the catalog itself.
+    """
+    options = {key: find_option(key) for key in keys}
+    return [
+        key if option is None else option.key
+        for key, option in options.items()
+        if not key or (option is not None and SettableAs.SESSION not in option.allowed)
+    ]

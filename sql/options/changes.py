@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..option_types import BOOLEAN, TABLE, TEXT, Option, SettableAs, one_of, optional, whole_number
+from ..option_types import BOOLEAN, JSON_TEXT, TABLE, TEXT, Option, SettableAs, one_of, optional, whole_number
 
 _DEBEZIUM = ("debezium-json", "debezium-avro")
 
@@ -76,7 +76,8 @@ DEBEZIUM_UNAVAILABLE_VALUE = Option(
     TEXT,
     "__debezium_unavailable_value",
     TABLE,
-    "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change.",
+    "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change: a "
+    "text, or bytes as `hex:...`.",
     "__debezium_unavailable_value",
     formats=_DEBEZIUM,
 )
@@ -121,9 +122,10 @@ DEBEZIUM_AVRO_SCHEMAS = Option(
     None,
     TABLE,
     "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
-    '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. It is '
-    "read where the query is planned; a regular file of at most 16 MiB.",
+    '`{"7": schema, ...}` or a list of objects with `id` and `schema`. As a read option, also the path of a file with '
+    "one. It is read where the query is planned; a regular file of at most 16 MiB.",
     formats=("debezium-avro",),
+    property_type=optional(JSON_TEXT),
 )
 
 KEY_VALUE_FORMAT = "kvtable"

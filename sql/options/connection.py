@@ -10,6 +10,7 @@ from ..option_types import (
     CONNECTION,
     DURATION,
     PLUG_IN,
+    PLUG_IN_OR_FILE,
     QUERY,
     SCOPES,
     TEXT,
@@ -87,10 +88,21 @@ CREDENTIALS = Option(
     "security.credentials",
     optional(PLUG_IN),
     None,
-    CONNECTION,
+    SettableAs.START,
     "Plug-in: a callable without arguments that returns an object whose `authorization()` returns `Scheme token`. That "
     "method is called for every request, so it may refresh the token. The plug-in must be importable on the executors "
     "too.",
+    connection=True,
+)
+USER_LOGINS = Option(
+    "security.user-logins",
+    optional(PLUG_IN_OR_FILE),
+    None,
+    SettableAs.START,
+    "For a server with users of its own (Thrift, Connect): each session logs in as its user. A file's absolute path: "
+    'JSON from names of users to passwords, or to `{"auth-type": ..., "auth-token": ...}`, which only its owner may '
+    "read (mode 0600). Or a plug-in: a callable that takes the name and returns what `security.credentials` "
+    "describes, None for users without rights. See [Each user's own login](deployment.md#each-users-own-login).",
     connection=True,
 )
 TRUST_STORE = Option(
@@ -112,11 +124,21 @@ VALIDATE_HOSTNAME = Option(
     "true",
     connection=True,
 )
+ALLOW_PLAIN_REGISTRY = Option(
+    "security.allow-plain-registry",
+    BOOLEAN,
+    False,
+    SettableAs.START,
+    "Whether a login may be sent to a registry over `http`, in the clear, though the controller is reached by TLS.",
+    "false",
+    env="PRAVEGA_ALLOW_PLAIN_REGISTRY",
+    connection=True,
+)
 REQUEST_TIMEOUT = Option(
     "request-timeout",
     between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(hours=1), "1h"),
     timedelta(seconds=30),
-    CONNECTION,
+    SettableAs.CATALOG | QUERY,
     "How long one request to a server may take.",
     "30s",
     connection=True,
@@ -125,7 +147,7 @@ RETRY_TIMEOUT = Option(
     "retry-timeout",
     between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d"),
     timedelta(seconds=60),
-    CONNECTION,
+    SettableAs.CATALOG | QUERY,
     "How long to keep trying when a server cannot be reached. Commands, sessions and `connect()` try a controller or "
     "registry that has never answered them, and that refuses connections or has an unknown host, for only 10s, unless "
     "this is set. Wrong credentials, missing rights and TLS faults are never retried.",
@@ -133,14 +155,17 @@ RETRY_TIMEOUT = Option(
     connection=True,
 )
 
+ADDRESSES = (CONTROLLER_URI, SCHEMA_REGISTRY_URI)
 LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
 """The options that say how to log in."""
+TRUST = (TRUST_STORE, VALIDATE_HOSTNAME)
+"""The options that say which servers to trust."""
 
 PYTHON = Option(
     "python",
     optional(TEXT),
     None,
-    SettableAs.CATALOG,
+    SettableAs.START,
     "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
     "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
     "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
@@ -149,7 +174,7 @@ QUERIES_RUN = Option(
     "queries.run",
     SCOPES,
     False,
-    SettableAs.CATALOG,
+    SettableAs.START,
     "Whether this driver also runs the streaming queries of `CALL system.start_query` whose own driver has ended: all "
     "of them, or those into tables of the named scopes. It looks for them from its start. Meant for servers, such as "
     "the Thrift server. Whoever may change the queries of a scope decides what such a server runs.",
@@ -159,10 +184,21 @@ QUERIES_LEASE = Option(
     "queries.lease",
     between(DURATION, timedelta(seconds=3), "3s", timedelta(minutes=10), "10min"),
     timedelta(seconds=15),
-    SettableAs.CATALOG,
+    SettableAs.START,
     "How long other drivers leave a streaming query to this one while it gives no sign of life. It gives one every "
     "third of this time.",
     "15s",
+)
+VIEWS = Option(
+    "views",
+    one_of("true", "false", "own"),
+    "true",
+    SettableAs.START,
+    "Which views are read: their SQL runs with the rights of the reader and of the driver, whoever wrote it. `true`: "
+    "all. `false`: none, and none is created. `own`: those that this driver has created or last changed with the "
+    "reader's login, since it began; what others change afterwards is not read. See "
+    "[Views](views.md#whose-sql-it-is).",
+    "true",
 )
 SPELLING = Option(
     "names",
@@ -177,7 +213,7 @@ SCOPE = Option(
     "scope",
     optional(TEXT),
     None,
-    CONNECTION,
+    SettableAs.CATALOG | QUERY,
     "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
     env="PRAVEGA_SCOPE",
     hint=BY_OPTIONS,

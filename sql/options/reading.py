@@ -36,7 +36,8 @@ PATTERN_OF_STREAMS = Option(
     optional(PATTERN),
     None,
     SettableAs.PROPERTY | SettableAs.READ,
-    "Like `streams`, but for all streams of the scope whose whole name matches the regular expression: `sensor-.*`.",
+    "Like `streams`, but for all streams of the scope whose whole name matches the regular expression: `sensor-.*`. It "
+    "is one of [RE2](https://github.com/google/re2/wiki/Syntax), without look-around and references to groups.",
 )
 DISCOVERY_INTERVAL = Option(
     "discovery-interval",
@@ -173,6 +174,15 @@ READ_WINDOW = Option(
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "8m",
 )
+MAX_EXPANSION = Option(
+    "max-expansion",
+    whole_number(1, 10_000),
+    100,
+    SettableAs.CATALOG | SettableAs.READ,
+    "A task that decompresses more than 1 GiB of events ends with an error if that is more than this many times what "
+    "is stored. Raise it for trusted events that compress very well.",
+    "100",
+)
 COLUMNAR_READS = Option(
     "columnar-reads",
     BOOLEAN,
@@ -242,7 +252,8 @@ DEAD_LETTER = Option(
     None,
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
     "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of "
-    "the result. The stream is created when the first one is found, and is a table itself.",
+    "the result. The stream is a table itself. As a table property: only one in the table's scope, which CREATE TABLE "
+    "or ALTER TABLE makes. Otherwise the query that finds the first such event makes it.",
 )
 SCHEMA_VERSION = Option(
     "schema-version",

@@ -10,7 +10,7 @@ import java.sql.Statement;
  *
  * <p>A call is its name and its arguments, separated by tabs; an argument "null" is null. Prints one line for each row:
  * the number of the call and its cells, separated by tabs, or "error" and the message. The call "connect" has the URL for
- * those that follow.
+ * those that follow; "named keys" are the keys behind a row with the names of their columns.
  */
 public final class Jdbc {
     public static void main(String[] arguments) throws SQLException {
@@ -24,7 +24,7 @@ public final class Jdbc {
             }
             try (Statement statement = connection.createStatement();
                     ResultSet rows = call(connection.getMetaData(), statement, parts)) {
-                show(number, rows);
+                show(number, rows, parts[0].equals("named keys"));
             } catch (SQLException e) {
                 System.out.println(number + "\terror\t" + e.getMessage().replaceAll("\\s", " "));
             }
@@ -44,7 +44,7 @@ public final class Jdbc {
             case "tables" -> metadata.getTables(
                     given[1], given[2], given[3], given[4] == null ? null : given[4].split(","));
             case "columns" -> metadata.getColumns(given[1], given[2], given[3], given[4]);
-            case "keys" -> metadata.getPrimaryKeys(given[1], given[2], given[3]);
+            case "keys", "named keys" -> metadata.getPrimaryKeys(given[1], given[2], given[3]);
             case "types" -> metadata.getTypeInfo();
             case "table types" -> metadata.getTableTypes();
             case "functions" -> metadata.getFunctions(given[1], given[2], given[3]);
@@ -52,8 +52,15 @@ public final class Jdbc {
         };
     }
 
-    private static void show(int number, ResultSet rows) throws SQLException {
+    private static void show(int number, ResultSet rows, boolean named) throws SQLException {
         int width = rows.getMetaData().getColumnCount();
+        if (named) {
+            StringBuilder names = new StringBuilder().append(number);
+            for (int column = 1; column <= width; column++) {
+                names.append('\t').append(rows.getMetaData().getColumnName(column));
+            }
+            System.out.println(names);
+        }
         while (rows.next()) {
             StringBuilder line = new StringBuilder().append(number);
             for (int column = 1; column <= width; column++) {

@@ -125,7 +125,8 @@ PROPERTIES = [
     at_length(
         properties("'format'='debezium-json', 'debezium.older-positions'='x'", "'debezium.older-positions'", "by-time")
     ),
-    properties("'format'='debezium-json', 'debezium.avro-schemas'='x'", "'debezium.avro-schemas'", "'debezium-avro'"),
+    properties("'format'='debezium-json', 'debezium.avro-schemas'='[]'", "'debezium.avro-schemas'", "'debezium-avro'"),
+    at_length(properties("'format'='debezium-avro', 'debezium.avro-schemas'='x'", "'x'", "the JSON itself")),
     at_length(properties("'debezium.unavailable-value'='x'", "'debezium.unavailable-value' does not apply")),
     properties("'format'='debezium-json', 'primary-key'='nothing'", "'primary-key' names 'nothing'", "id, b"),
     at_length(properties("'format'='debezium-json', 'primary-key'=''", "'primary-key'", "it is empty")),

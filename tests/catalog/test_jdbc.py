@@ -125,7 +125,7 @@ def test_tools_browse_all_catalogs(
             ("columns", None, schema, "%", "i_"),
             ("columns", None, "default", schema, None),
             ("columns", catalog, schema, "broken", None),
-            ("keys", catalog, schema, "customers"),
+            ("named keys", catalog, schema, "customers"),
             ("keys", None, schema, "sensor"),
             ("types",),
             ("table types",),
@@ -169,6 +169,8 @@ def test_tools_browse_all_catalogs(
     assert [row[:4] + row[11:12] for row in local] == [("spark_catalog", "default", schema, "id", "local")]
     assert refused[0][0] == "error" and "[PRAVEGA_SCHEMA_NOT_FOUND]" in refused[0][1]
     assert keys == [
+        # by the documentation of DatabaseMetaData.getPrimaryKeys
+        ("TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "KEY_SEQ", "PK_NAME"),
         (catalog, schema, "customers", "region", "1", "primary_key"),
         (catalog, schema, "customers", "id", "2", "primary_key"),
     ]

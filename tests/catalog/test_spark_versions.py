@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.spark.home import CATALOG_CLASS, JARS, find_adapter_jar, read_adapter_manifest
-from tests.catalog.changes_streams import Target
+from tests.catalog.streaming.changes_streams import Target
 from tests.spark_versions import VERSION
 
 

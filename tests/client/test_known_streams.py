@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import uuid
 
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.segments import known_streams, store
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, get_segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import StreamNotFoundError
@@ -76,6 +78,35 @@ def test_a_stream_that_another_program_scales_truncates_and_makes_again(
             get_segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
         )
         assert known.origin(stream) > origin
+
+
+def test_an_unknown_creation_is_asked_for_again_only_later(
+    client_config: ClientConfig, scope: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(scope, "stream")
+    caplog.set_level(logging.DEBUG)
+    with connect(client_config) as pravega:
+        make(pravega, stream, 1)
+        known = pravega.known_streams
+        with monkeypatch.context() as unset:
+            unset.setattr(store, "_CREATION_TIME", uuid.uuid4())  # the server answers as for a segment without the time
+            unset.setattr(known_streams, "UNKNOWN_SECONDS", 1000.0)
+            assert known.creation(stream) is None
+            caplog.clear()
+            assert known.creation(stream) is None
+            origin, unknown = known.identify(stream)
+            assert (origin, unknown) == (0, None)
+            assert [message for message in caplog.messages if "an attribute of" in message] == []
+
+            unset.setattr(known_streams, "UNKNOWN_SECONDS", 0.0)
+            other = Stream(scope, "other")
+            make(pravega, other, 1)
+            assert known.creation(other) is None
+        found = known.creation(other)
+        assert found is not None and found[0] == 0
+        caplog.clear()
+        assert known.creation(other) == found
+        assert caplog.messages == []
 
 
 def test_nothing_is_noted_of_a_stream_that_was_scaled_or_sealed_meanwhile(pravega: Pravega, scope: str) -> None:

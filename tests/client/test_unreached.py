@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import grpc
 import pytest
@@ -18,6 +19,7 @@ from pyspark_pravega.client.retry import LOG_AFTER_SECONDS
 from pyspark_pravega.datasource.connecting import FIRST_CONTACT, read_first_contact
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError
 from pyspark_pravega.sql.options import resolve
+from tests.foreign_servers import foreign_servers
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +67,46 @@ def test_calls_share_the_time_of_the_first_contact(dead_port: int) -> None:
             errors = [call.result()[0] for call in calls]
         assert all(error.at_first_contact for error in errors)
         assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+def test_another_server_at_the_address_of_the_controller_is_told_at_once(scheme: str) -> None:
+    """By its first answer, or by its silence: neither is tried again, whatever else the name of the host stands for."""
+    with foreign_servers() as foreign, socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        registry, port = foreign.registry_uri.rpartition(":")[2], silent.getsockname()[1]
+        strangers = [(port, "accepts connections, but does not answer as a controller does")]
+        if scheme == "tcp":
+            strangers.append((registry, "answers, but is not a controller"))
+        for port, says in strangers:
+            with connect(config(f"{scheme}://localhost:{port}"), first_contact=60.0) as pravega:
+                error, _ = failed(pravega.controller.list_scopes)
+            assert error.message == (
+                f"cannot list the scopes: the server at localhost:{port} {says}; give the address of a Pravega "
+                "controller, whose port is 9090 by default"
+            )
+        assert len(foreign.calls) <= 2, "a gRPC greeting and ours, which are no requests of HTTP"
+
+
+def test_a_proxy_that_hangs_up_is_tried_again() -> None:
+    """Its controller may be starting."""
+    met = 0
+
+    def hang_up(proxy: socket.socket) -> None:
+        nonlocal met
+        with suppress(OSError):  # of a socket that is shut down
+            while True:
+                proxy.accept()[0].close()
+                met += 1
+
+    with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor(1) as threads:
+        threads.submit(hang_up, proxy)
+        address = f"tcp://127.0.0.1:{proxy.getsockname()[1]}"
+        with connect(config(address, retry_timeout=2.0), first_contact=1.0) as pravega:
+            error, _ = failed(pravega.controller.list_scopes)
+        proxy.shutdown(socket.SHUT_RDWR)
+    assert "cannot be reached" in str(error) and met > 2, error
 
 
 def test_unknown_hosts_are_named_so() -> None:

@@ -12,7 +12,7 @@ from pyspark_pravega import configure
 
 
 def main(master: str, table: str, controller: str, registry: str, plug_in: str, log: str) -> None:
-    """Log in by a plug-in that only `--py-files` brings: `plug_in` is the archive with the module `vault_login`."""
+    """Log in by a plug-in that only `--py-files` brings: `plug_in` has the module `vault_login`."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--py-files {plug_in} pyspark-shell"
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")

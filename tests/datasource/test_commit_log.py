@@ -576,16 +576,23 @@ class TestDeadWriters:
     ) -> None:
         """The server goes on with it; so the transaction is neither aborted nor said to be."""
         stream = new_stream(2)
-        insert, messages = begin_insert(
-            pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.0)
-        )
-        with pytest.raises(ServerTimeoutError, match="needs no further action to become visible"):
-            insert.commit(messages)
-        assert content(pravega, stream) == 1
+        commits = 0
+        while True:  # the server may be the faster one
+            commits += 1
+            assert commits < 20
+            insert, messages = begin_insert(
+                pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.0)
+            )
+            try:
+                insert.commit(messages)
+            except ServerTimeoutError as error:
+                assert "not asked for again yet. Do not write its events again" in str(error)
+                break
+        assert content(pravega, stream) == commits
         insert_into_all(pravega, stream, 2)
         head = CommitLog(pravega, stream).head()
         assert head is not None
-        assert (head.version, head.committing) == (2, ())
+        assert (head.version, head.committing) == (commits + 1, ())
 
     def test_an_insert_that_comes_too_late_leaves_no_entry(
         self, pravega: Pravega, new_stream: Callable[..., Stream]

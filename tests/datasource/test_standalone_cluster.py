@@ -24,6 +24,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from vault_token import TOKEN
+
 # Who imports this: the Python, and the process that has started it.
 Path(os.environ["ASKED"], str(os.getpid())).write_text(f"{sys.executable} {os.getppid()}")
 
@@ -31,7 +33,7 @@ Path(os.environ["ASKED"], str(os.getpid())).write_text(f"{sys.executable} {os.ge
 @dataclass
 class Login:
     def authorization(self) -> str:
-        return "Basic YTpi"
+        return TOKEN
 """
 
 
@@ -65,11 +67,13 @@ def test_tasks_and_service_run_the_pythons_chosen_for_them(
         directory.mkdir()
     with zipfile.ZipFile(tmp_path / "vault.zip", "w") as archive:
         archive.writestr("vault_login.py", PLUG_IN)
+    (tmp_path / "vault_token.py").write_text('TOKEN = "Basic YTpi"')
+    plug_in = f"{tmp_path / 'vault.zip'},{tmp_path / 'vault_token.py'}"
     with master_of(tmp_path, standalone) as master:
         done = subprocess.run(
             [
                 *(python["driver"], str(DRIVER), master, f"pravega.`{scope}`.t", cluster.controller_uri),
-                *(str(cluster.registry_uri), str(tmp_path / "vault.zip"), str(asked["tasks"])),
+                *(str(cluster.registry_uri), plug_in, str(asked["tasks"])),
             ],
             text=True,
             capture_output=True,

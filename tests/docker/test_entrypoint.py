@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -44,9 +45,10 @@ def test_commands_of_ours_need_no_prefix() -> None:
 
 def test_it_knows_each_command_and_the_version() -> None:
     known = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^  ([a-z |-]+)\)$", ENTRYPOINT.read_text(), re.MULTILINE))))
-    assert set(cli.commands) <= known
+    shown = run("--help").stdout.partition("\nCommands:\n")[2]
+    commands = set(re.findall(r"^  ([\w-]+) ", shown, re.MULTILINE))
+    assert {"ui", "metrics", "run"} < commands <= known and set(cli.commands) <= commands
     assert run("--version").stdout.startswith("pyspark-pravega")
-    assert "thriftserver" in run("--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("thriftserver",), ("--conf", "spark.ui.enabled=false")])
@@ -60,7 +62,7 @@ def test_the_demo_is_the_one_of_the_examples() -> None:
     assert "/nowhere/demo.py" in done.stderr
 
 
-def test_a_health_check_sees_wholistens() -> None:
+def test_a_health_check_sees_who_listens() -> None:
     """On the port itself, not one that has its digits, and not a client's."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -70,6 +72,54 @@ def test_a_health_check_sees_wholistens() -> None:
         assert run("listens", str(port)).returncode == 0
         with socket.create_connection(("127.0.0.1", port)) as client:
             assert run("listens", str(client.getsockname()[1])).returncode == 1
+
+
+def test_a_health_check_asks_for_an_answer(tmp_path: Path) -> None:
+    """A server whose process is stopped still listens, and so do the ports of others."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        program = [sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0"]
+        server = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path, text=True)
+        try:
+            assert server.stdout is not None
+            web = server.stdout.readline().split(" port ")[1].split()[0]
+            assert run("answers", web).returncode == 0
+            assert run("answers", str(port), web).returncode == 0
+            server.send_signal(signal.SIGSTOP)
+            assert run("listens", web).returncode == 0
+            assert run("answers", web).returncode != 0
+            server.send_signal(signal.SIGCONT)
+            assert run("answers", web).returncode == 0
+        finally:
+            server.kill()
+            server.communicate()
+        assert run("answers", str(port), web).returncode == run("answers", web).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("listens",), "usage: listens PORT"),
+        (("answers", "jdbc"), "usage: answers PORT"),
+        (("driver",), "driver is for Spark on Kubernetes, which sets SPARK_DRIVER_BIND_ADDRESS. Use submit."),
+        (("executor",), "executor is for Spark on Kubernetes, which sets SPARK_DRIVER_URL."),
+        (
+            ("notebook",),
+            "This image has no Jupyter: build one with docker build -f docker/Dockerfile --target",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(arguments: tuple[str, ...], message: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2 and done.stderr.startswith(message) and done.stderr.count("\n") == 1
+
+
+def test_a_container_that_can_write_nowhere() -> None:
+    done = run("true", HOME="/nowhere", TMPDIR="/nowhere")
+    assert done.stderr == "The container can write nowhere: with --read-only, add --tmpfs /tmp.\n"
+    assert done.returncode == 2
 
 
 def test_a_health_check_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.image, pytest.mark.timeout(1800)]
 
 COMPOSE, PERSISTENT = "docker/compose.yaml", "docker/compose.persistent.yaml"
 ANY_USER = ("--user", "12345:0", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
+OLDER = f"{IMAGE}:spark-4.2"
 ROWS = "(1, 'Ann'), (2, 'Bob')"
 
 
@@ -51,6 +52,13 @@ def test_it_has_the_versions_that_are_pinned(images: None) -> None:
     assert pinned.items() <= frozen.items()
     # Ours came as a file, which `pip freeze` tells in another form.
     assert frozen.keys() == pinned.keys()
+
+
+def test_an_image_with_another_spark() -> None:
+    docker("build", "--file", "docker/Dockerfile", "--build-arg", "SPARK_VERSION=4.2.1", "--tag", OLDER, ".")
+    program = "import pyspark; print(pyspark.__version__)"
+    assert docker("run", "--rm", OLDER, "python", "-c", program).strip() == "4.2.1"
+    assert "adapter.jar" in docker("run", "--rm", OLDER, "pyspark-pravega", "jar")
 
 
 def test_up_waits_until_all_are_ready(stack: Stack) -> None:

@@ -155,9 +155,9 @@ def test_probes_ask_for_the_ports_of_the_image(put_together: Callable[..., list[
         probes = [probe["exec"]["command"] for key, probe in spark.items() if key.endswith("Probe")]
         assert len(probes) == (1 if name == "stream" else 3)
         listening = re.search(rf"\$\{{{ports[name]}:-(\d+)\}}", ENTRYPOINT)[1] if name in ports else "4040"
-        assert probes == [["/opt/pyspark-pravega/entrypoint.sh", "listens", listening]] * len(probes)
-        assert int(listening) in {port["containerPort"] for port in spark["ports"]}
-    assert "[[ $1 == listens ]]" in ENTRYPOINT
+        asked = [listening] if listening == "4040" else [listening, "4040"]
+        assert probes == [["/opt/pyspark-pravega/entrypoint.sh", "answers", *asked]] * len(probes)
+        assert {int(port) for port in asked} <= {port["containerPort"] for port in spark["ports"]}
 
 
 def test_a_server_keeps_its_directory_and_a_stream_its_checkpoints(put_together: Callable[..., list[Manifest]]) -> None:
@@ -247,6 +247,8 @@ def test_spark_makes_pods_for_executors(executor: Manifest, tmp_path: Path) -> N
     assert claim["claimName"] == "shared-checkpoints-stream-0"
     assert len(read_by("executor")) > 5 and read_by("executor") <= set(variables)
     printed = started_as(executor, "executor", tmp_path)
+    class_path = printed[printed.index("-cp") + 1].split(":")
+    assert class_path == [variables.get("SPARK_CONF_DIR") or f"{tmp_path}/conf", f"{tmp_path}/jars/*", os.getcwd()]
     options = dict(zip(printed[-14::2], printed[-13::2], strict=True))
     assert options == {
         "--driver-url": variables["SPARK_DRIVER_URL"],
@@ -282,7 +284,13 @@ def test_spark_makes_a_pod_for_a_driver_in_cluster_mode(tmp_path: Path) -> None:
     words = ["driver", "--properties-file", "/opt/spark/conf/spark.properties"]
     assert driver["args"] == [*words, "--class", "org.apache.spark.deploy.PythonRunner", script]
     printed = started_as(pod, "driver", tmp_path)
-    assert printed == ["--conf", f"spark.driver.bindAddress={POD_IP}", "--deploy-mode", "client", *driver["args"][1:]]
+    address = [
+        "--conf",
+        f"spark.driver.bindAddress={POD_IP}",
+        "--conf",
+        f"spark.executorEnv.SPARK_DRIVER_POD_IP={POD_IP}",
+    ]
+    assert printed == [*address, "--deploy-mode", "client", *driver["args"][1:]]
     variables = {variable["name"]: variable for variable in driver["env"]}
     assert read_by("driver") == {"SPARK_DRIVER_BIND_ADDRESS"} and read_by("driver") <= set(variables)
     password = {"name": "pravega-login", "key": "password"}

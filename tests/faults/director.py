@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark_pravega.client import connect
@@ -20,6 +20,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.cutting_proxy import CommandProxy, CuttingProxy
 from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, Point
+from tests.forgetful_controller import ForgetfulController, open_forgetful
 from tests.processes import descendants, running
 
 HERE = Path(__file__).parent
@@ -164,6 +165,8 @@ class Network:
 
     controller: CuttingProxy
     store: CommandProxy
+    forgetful: ForgetfulController
+    """The controller behind its proxy, in front of the real one."""
 
     def environment(self, cluster: ClusterInfo) -> dict[str, str]:
         """Return what tells processes under test of it."""
@@ -180,6 +183,10 @@ class Network:
                 proxy.limits.append((chance.choice([None, 200, 2000]), chance.randrange(20, 2000)))
             proxy.cut_all()
 
+    def lose_commit(self) -> None:
+        """Let the controller forget the next commit that it is asked for, after it has accepted it."""
+        self.forgetful.forgets["commitTransaction"] += 1
+
     def away(self, seconds: float) -> None:
         """Cut all connections and take no new ones for a while, as servers do that restart and keep their data."""
         for proxy in (self.controller, self.store):
@@ -193,11 +200,13 @@ class Network:
 @contextmanager
 def network_of(config: ClientConfig, cluster: ClusterInfo, stream: Stream) -> Iterator[Network]:
     """Put the servers of a cluster behind proxies; any stream of it tells where its segment store is."""
-    host, _, port = cluster.controller_uri.removeprefix("tcp://").rpartition(":")
     with connect(config) as pravega:
         store = pravega.controller.segment_location(stream, 0)
-    with closing(CuttingProxy(Endpoint(host, int(port)))) as controller, closing(CommandProxy(store)) as segments:
-        yield Network(controller, segments)
+    plain = replace(config, controller_uri=cluster.controller_uri)
+    with open_forgetful(plain) as (forgetful, behind):
+        target = Endpoint("localhost", behind.controller_endpoints[0].port)
+        with closing(CuttingProxy(target)) as controller, closing(CommandProxy(store)) as segments:
+            yield Network(controller, segments, forgetful)
 
 
 @dataclass
@@ -215,6 +224,7 @@ class Director:
 
     def __post_init__(self) -> None:
         self.harms["connection"] = lambda: self.network.cut(self.chance)
+        self.harms["lost commit"] = self.network.lose_commit
         self.harms["server"] = lambda: self.network.away(self.chance.uniform(0.2, 1.0))
         for name in ("armed", "reached", "go"):
             (self.directory / name).mkdir()

@@ -13,8 +13,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from tests.catalog.changes_streams import scale
-from tests.catalog.test_debezium import write
+from tests.catalog.streaming.changes_streams import scale
+from tests.catalog.tables.test_debezium import write
 from tests.debezium import Record
 
 KEYS = 20

@@ -18,17 +18,17 @@ from tests.faults.director import Director, Driver, Network, network_of
 from tests.faults.oracle import Feeder, Reader, Tables, check, check_at_least_once, check_copy
 from tests.faults.points import OTHER_POINTS, POINTS
 
-SHORT = {"executor": 1, "service": 4, "worker": 5, "connection": 5, "server": 5}
+SHORT = {"executor": 1, "service": 4, "worker": 5, "connection": 5, "server": 5, "lost commit": 2}
 """How often each harm is done in the short form: each point is harmed. An executor takes longest to come back."""
 
-MIDDLE = {"executor": 3, "service": 9, "worker": 16, "connection": 16, "server": 16}
+MIDDLE = {"executor": 3, "service": 9, "worker": 16, "connection": 16, "server": 16, "lost commit": 5}
 
 OTHER_QUERIES = ("batches", "changed", "plain")
 """What the last driver of these forms does besides, and how it is harmed: `test_queries.py` does more of that."""
 
 OTHER_HARMS = {"plain": "worker", "changes": "service", "stored": "connection"}
 
-LONG = {"executor": 10, "service": 20, "worker": 20, "connection": 20, "server": 20}
+LONG = {"executor": 10, "service": 20, "worker": 20, "connection": 20, "server": 20, "lost commit": 10}
 SEEDS = int(os.environ.get("PYSPARK_PRAVEGA_FAULT_SEEDS", "6"))
 
 
@@ -103,4 +103,5 @@ def test_every_point_and_kind(
     campaign.check_done(director)
     assert len(director.done) >= (20 if often is SHORT else 60)
     assert {fault.kind for fault in director.done} == {*often, *OF_THE_DRIVER}
+    assert network.forgetful.asked["commitTransaction"] >= 2 * often["lost commit"]
     assert {fault.point for fault in director.done} >= {point.name for point in POINTS}

@@ -16,7 +16,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from tests.catalog.changes_streams import scale
+from tests.catalog.streaming.changes_streams import scale
 from tests.faults.oracle import Feeder, Tables, check_order_of
 from tests.streams import ParquetSink
 

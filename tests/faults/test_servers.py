@@ -17,7 +17,7 @@ from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.errors import SegmentSealedError, ServerFailedError, ServerTimeoutError, ServerUnavailableError
-from tests.catalog.test_debezium import write
+from tests.catalog.tables.test_debezium import write
 from tests.debezium import Record
 from tests.faults.campaign import Campaign, report
 from tests.faults.director import Director, Driver, network_of

@@ -1,6 +1,7 @@
-"""A client of Spark Connect, which knows nothing of this package: `connect_client.py URL NAMESPACE DIRECTORY`.
+"""A client of Spark Connect, knowing nothing of this package: `connect_client.py URL NAMESPACE DIRECTORY [SECONDS]`.
 
-Prints one line of JSON: what it saw of streaming queries over the tables `events`, `customers` and `doomed`.
+Prints one line of JSON: what it saw of streaming queries over the tables `events`, `customers` and `doomed`. With
+SECONDS it only copies `events` into `copy` and `other`, at least for this long: what a user may who has few rights.
 """
 
 from __future__ import annotations
@@ -17,6 +18,38 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PATIENCE = 120
+
+
+def copy(url: str, namespace: str, directory: str, seconds: str) -> None:
+    """Copy `events` by a stream, by foreachBatch and by one INSERT, each with a pause in its tasks."""
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    pause = f"reflect('java.lang.Thread', 'sleep', {int(float(seconds) * 1000)}L) = 'null'"
+    events = spark.readStream.option("maxRowsPerTrigger", 2).table(f"{namespace}.events").where(pause)
+
+    def append(batch: DataFrame, number: int) -> None:
+        batch.writeTo(f"{namespace}.other").append()
+
+    def run(name: str, write: Callable[[DataStreamWriter], Any]) -> str | None:
+        writer = events.writeStream.option("checkpointLocation", f"{directory}/{name}")
+        try:
+            query = write(writer.trigger(availableNow=True))
+            assert query.awaitTermination(PATIENCE + 4 * float(seconds))
+        except PySparkException as error:
+            return str(error)
+        return None
+
+    seen = {
+        "read": run("noop", lambda writer: writer.format("noop").start()),
+        "table": run("copy", lambda writer: writer.toTable(f"{namespace}.copy")),
+        "foreachBatch": run("other", lambda writer: writer.foreachBatch(append).start()),  # type: ignore[arg-type]
+    }
+    try:
+        spark.sql(f"INSERT INTO {namespace}.copy SELECT * FROM {namespace}.events WHERE {pause}").collect()
+        seen["INSERT"] = None
+    except PySparkException as error:
+        seen["INSERT"] = str(error)
+    print(json.dumps(seen))
+    spark.stop()
 
 
 def main(url: str, namespace: str, directory: str) -> None:
@@ -91,4 +124,4 @@ def main(url: str, namespace: str, directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (main if len(sys.argv) == 4 else copy)(*sys.argv[1:])

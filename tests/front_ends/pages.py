@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -14,13 +15,16 @@ from pyspark_pravega.catalog import PravegaCatalog
 
 
 @contextmanager
-def serving(catalog: PravegaCatalog, patience: float = 60) -> Iterator[httpx.Client]:
+def serving(
+    catalog: PravegaCatalog, patience: float = 60, check: Callable[[], Iterable[Any]] = tuple
+) -> Iterator[httpx.Client]:
     """Serve the pages of a catalog on a free port, and return a client of them. Lists wait until they are complete."""
     pytest.importorskip("starlette", reason="the extra 'ui' is not installed: make setup")
-    from pyspark_pravega.browser.application import make_server, open_socket
+    from pyspark_pravega.browser.application import make_server
+    from pyspark_pravega.listening import open_socket
 
     with open_socket("127.0.0.1", 0) as listening:
-        server = make_server(catalog, controller="tcp://localhost:9090", patience=patience)
+        server = make_server(catalog, controller="tcp://localhost:9090", patience=patience, check=check)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from html import unescape
+from pathlib import Path
 
 import httpx
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
 from pyspark_pravega.client import Pravega, StreamConfiguration
@@ -18,9 +21,11 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.commands.cli import main
+from pyspark_pravega.doctor.servers import check_servers
 from pyspark_pravega.local.state import ClusterInfo
 from tests.front_ends.pages import serving
 from tests.spark_servers import free_port
+from tests.streams import PATIENCE
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -67,14 +72,20 @@ def test_a_table_is_shown_from_all_sides(
     assert re.search(rf"{scope.replace('-', '_')} [1-9]", read_page(client, "/"))
     assert re.search(r"things avro 3 1\.\d MiB size 1g", read_page(client, f"/scopes/{scope}"))
     shown = read_page(client, place)
-    assert f"id BIGINT {MARKUP}" in shown and f"comment {MARKUP}" in shown and "routing-key id" in shown
+    assert f"id bigint {MARKUP}" in shown and f"comment {MARKUP}" in shown and "routing-key id" in shown
     shown = read_page(client, f"{place}/schemas")
     assert "+ size INT" in shown and "+ note STRING" in shown and "~" not in shown
     shown = read_page(client, f"{place}/rows")
-    assert "1000 the newest NULL 7" in shown and f"39 {MARKUP} X'FFFF" in shown and len(shown) < 30_000
-    segments = client.get(f"{place}/segments").text
-    assert len(re.findall(r"<rect class=\"h\d( open)?\" x=", segments)) == 4
-    assert "segment 0 of epoch 0, sealed: keys 0 to 0.5" in segments
+    assert "1000 the newest NULL 7" in shown and f"39 {MARKUP} X'FFFF" in shown and len(shown) < 120_000
+    times = re.findall(
+        r"<tr><td class=\"value\">(\d\d-\d\d \d\d:\d\d:\d\d)</td><td class=\"value\">(\d)</td>",
+        client.get(f"{place}/rows").text,
+    )
+    assert len(times) == 41 and times == sorted(times, key=lambda row: row[0], reverse=True)
+    assert [segment for _, segment in times[1:9]] == ["0", "1"] * 4
+    picture = client.get(f"{place}/segments").text
+    assert len(re.findall(r"<rect class=\"h\d( open)?\" x=", picture)) == 4
+    assert "segment 0 of epoch 0, sealed: keys 0 to 0.5" in picture
     shown = read_page(client, f"{place}/segments")
     assert "growth 0 B/s" in shown and "epoch 1" in shown
     shown = read_page(client, f"{place}/versions")
@@ -101,6 +112,8 @@ def test_tables_of_other_kinds(client: httpx.Client, catalog: PravegaCatalog, pr
     assert "no schema in the registry" in read_page(client, f"/tables/{scope}/bare/schemas")
     read_page(client, f"/tables/{scope}/all/rows")
     read_page(client, f"/tables/{scope}/all/segments", 404)
+    near = f"Did you mean /tables/{scope}/bare/segments?"
+    assert near in read_page(client, f"/tables/{scope}/bare/segment", 404)
 
 
 def test_newest_rows_are_found_without_reading_all(client: httpx.Client, catalog: PravegaCatalog, scope: str) -> None:
@@ -113,6 +126,140 @@ def test_newest_rows_are_found_without_reading_all(client: httpx.Client, catalog
     shown = read_page(client, f"/tables/{scope}/long/rows")
     assert "too much to read for a page" in shown
     assert re.findall(r" (\d+) xxx", shown) == [str(number) for number in range(10, 16)]
+
+
+def test_rows_are_filtered_and_read_further_back(client: httpx.Client, catalog: PravegaCatalog, scope: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("text", pa.string()), ("of", pa.struct([("kind", pa.string())]))])
+    table = catalog.create_table(f"`{scope}`.many", columns, properties={"scaling.min-segments": "3"})
+    for number in range(4):
+        ids = range(number * 30, number * 30 + 30)
+        rows = {"id": ids, "text": ["x" * 50_000] * 30, "of": [{"kind": f"Kind{one % 7}"} for one in ids]}
+        table.append(pa.table(rows, schema=columns))
+    path, seen = f"/tables/{scope}/many/rows", []
+    while path:
+        page = client.get(path).text
+        seen.append([int(one) for one in re.findall(r'<td class="number">(\d+)</td><td class="value"><details>', page)])
+        path = unescape("".join(re.findall(r'href="([^"]+)">Older rows', page)))
+    assert [len(ids) for ids in seen] == [50, 10, 50, 10]
+    assert [{one // 30 for one in ids} for ids in seen] == [{3, 2}, {2}, {1, 0}, {0}]
+    assert sorted(one for ids in seen for one in ids) == list(range(120))
+    path, found = f"/tables/{scope}/many/rows?column=of&text=kind3", []
+    while path:
+        page = client.get(path).text
+        found += re.findall(r"Kind(\d)", unescape(page))
+        path = unescape("".join(re.findall(r'href="([^"]+)">Older rows with this text', page)))
+    assert found == ["3"] * 17
+    page = client.get(f"/tables/{scope}/many/rows?column=id&text=91").text
+    assert page.count("x" * 49_000) == 1
+    shown = read_page(client, f"/tables/{scope}/many/rows?column=of&text={MARKUP}&until=x&skip=-1")
+    assert f"None of the rows that were read has “{MARKUP}” in of" in shown
+
+
+def test_tables_are_found_in_all_scopes(client: httpx.Client, catalog: PravegaCatalog, scope: str) -> None:
+    table = catalog.create_table(f"`{scope}`.unlike_others", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    shown = read_page(client, "/?q=LIKE_OTHER")
+    assert "No scope has “LIKE_OTHER”" in shown and "1 table with “LIKE_OTHER” in the name" in shown
+    assert f'href="/tables/{scope.replace("-", "_")}/unlike_others"' in client.get("/?q=like_other").text
+    assert f"“{MARKUP}”" in read_page(client, f"/?q={MARKUP}")
+    size = catalog.load_table(f"`{scope}`.unlike_others").size().bytes
+    assert f"tables 1 open segments 1 size {size} B" in read_page(client, f"/scopes/{scope}")
+    assert re.search(rf"{scope.replace('-', '_')} 1 1 {size} B", read_page(client, f"/?q={scope.replace('-', '_')}"))
+    page = client.get(f"/tables/{scope}/unlike_other").text
+    assert f'href="/tables/{scope}/unlike_others"' in page.replace("_", "-").replace("unlike-others", "unlike_others")
+    assert 'href="//' not in client.get("//evil.example/querie").text
+
+
+def test_streaming_queries_are_known_by_what_they_leave(
+    client: httpx.Client, catalog: PravegaCatalog, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    """Those of any program by the ledgers of tables, those of SQL by what is kept of them."""
+    namespace = f"pravega.`{scope}`"
+    spark.sql(f"CREATE TABLE {namespace}.numbers (id BIGINT) USING pravega")
+    spark.sql(f"CREATE TABLE {namespace}.copies (id BIGINT) USING pravega")
+    spark.sql(f"CREATE TABLE {namespace}.doubled (twice BIGINT) USING pravega")
+    spark.sql(f"INSERT INTO {namespace}.numbers SELECT id FROM range(7)")
+    assert "None is known." in read_page(client, f"/tables/{scope}/copies/consumers")
+    writing = spark.readStream.table(f"{namespace}.numbers").writeStream.option(
+        "checkpointLocation", str(tmp_path / "a")
+    )
+    query = writing.trigger(availableNow=True).toTable(f"{namespace}.copies")
+    query.awaitTermination()
+    shown = read_page(client, "/queries")
+    assert re.search(rf"query {query.id} \S*copies 0 7 20\d\d", shown)
+    assert f"query {query.id} wrote 7 rows in batch 0" in read_page(client, f"/tables/{scope}/copies/consumers")
+    [writer] = catalog.writers(f"`{scope}`")
+    assert (writer.writer, writer.batch, writer.rows) == (f"query {query.id}", 0, 7)
+
+    name, text = f"doubled-{scope}", f"SELECT 2 * id AS twice FROM STREAM {namespace}.numbers"
+    spark.sql(
+        f"CALL pravega.system.start_query(name => '{name}', query => '{text}', into => '`{scope}`.doubled', "
+        f"checkpoint => '{tmp_path / 'b'}')"
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        # A scope that had no query is asked again after 20 s.
+        while "rows/s out" not in (shown := client.get(f"/queries/{name}").text):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.2)
+        shown = read_page(client, f"/queries/{name}")
+        assert text in shown and "state RUNNING" in shown and f"checkpoint {tmp_path / 'b'}" in shown
+        page = client.get(f"/queries/{name}").text
+        assert set(re.findall(r'href="/tables/[^/]+/(\w+)"', page)) == {"numbers", "doubled"}
+        [row] = [row for row in catalog.queries().to_pylist() if row["name"] == name]
+        # What is known of a scope is kept for some seconds.
+        while (page := client.get("/queries").text).count(f'href="/queries/{name}"') < 2:
+            assert time.monotonic() < deadline, page
+            time.sleep(0.2)
+        assert row["query_id"] not in page
+        while "rows/s in: " not in (shown := read_page(client, f"/queries/{name}")):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.2)
+        assert f"{name} reads this table, RUNNING" in read_page(client, f"/tables/{scope}/numbers/consumers")
+        assert f"{name} writes this table, RUNNING" in read_page(client, f"/tables/{scope}/doubled/consumers")
+    finally:
+        spark.sql(f"CALL pravega.system.stop_query(name => '{name}')")
+    read_page(client, f"/queries/{name}", 404)
+
+
+def test_rates_are_drawn_though_nobody_looks(
+    catalog: PravegaCatalog, pravega: Pravega, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark_pravega.browser import application, histories
+
+    monkeypatch.setattr(application, "SECONDS_OF_WATCH", 0.05)
+    monkeypatch.setattr(histories, "_CLOSEST", 0.01)
+    retention = {"retention.type": "size", "retention.minimum": "1g"}
+    table = catalog.create_table(f"`{scope}`.grown", pa.schema([("id", pa.int64())]), properties=retention)
+    stream = Stream(scope, "grown")
+    Consumer.register(pravega, stream, "daily", pravega.controller.head(stream))
+    with serving(catalog) as client:
+        assert "polyline" not in client.get(f"/tables/{scope}/grown/segments").text
+        client.get(f"/tables/{scope}/grown/consumers")
+        table.append(pa.table({"id": range(100)}))
+        deadline = time.monotonic() + PATIENCE
+        while not re.search(r"bytes/s: \S+ \w+, at most [1-9]", read_page(client, f"/tables/{scope}/grown/segments")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        while "daily, bytes behind: 1." not in (shown := read_page(client, f"/tables/{scope}/grown/consumers")):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.1)
+        [points] = re.findall(r'points="([^"]+)"', client.get(f"/tables/{scope}/grown/consumers").text)
+        assert points.startswith("0.0,40.0 ") and points.endswith("240.0,0.0")
+
+
+def test_health_is_what_the_servers_answer(cluster: ClusterInfo, catalog: PravegaCatalog) -> None:
+    settings = {"controller-uri": cluster.controller_uri, "schema-registry-uri": cluster.registry_uri}
+    with serving(catalog, check=lambda: check_servers(settings, {})) as client:
+        shown = read_page(client, "/health")
+        assert f"good Controller: {cluster.controller_uri} answers" in shown and "fails" not in shown
+        assert "good Schema registry" in shown and "good Segment store" in shown
+    away = {**settings, "schema-registry-uri": f"http://localhost:{free_port()}"}
+    with serving(catalog, check=lambda: check_servers(away, {})) as client:
+        deadline = time.monotonic() + PATIENCE
+        while "fails Schema registry" not in (shown := read_page(client, "/health")):
+            assert time.monotonic() < deadline, shown
+        assert "Is the server running" in shown
 
 
 def test_lists_are_searched_and_have_pages(client: httpx.Client, pravega: Pravega, scope: str) -> None:
@@ -138,6 +285,19 @@ def test_a_name_that_is_wrong_is_a_sentence(client: httpx.Client, scope: str) ->
             assert answer.status_code == 404 and "<script" not in answer.text, path
             assert "Traceback" not in answer.text and "PRAVEGA_INTERNAL" not in answer.text
     assert "There is no such page" in read_page(client, "/admin", 404)
+    # A slash within a name does not make it a page of another table.
+    assert "a%2Fcolumns" in read_page(client, f"/tables/{scope}/a%2Fcolumns", 404)
+
+
+def test_a_page_reloads_until_it_is_stopped(client: httpx.Client, scope: str) -> None:
+    path = f"/scopes/{scope}?q=a"
+    assert "http-equiv" not in client.get(path).text
+    [again] = re.findall(r'<a href="([^"]+)">reload every 5 s</a>', client.get(path).text)
+    shown = client.get(unescape(again)).text
+    assert '<meta http-equiv="refresh" content="5">' in shown and 'value="a"' in shown
+    [stop] = re.findall(r'<a href="([^"]+)">stop reloading</a>', shown)
+    assert unescape(stop) == path
+    assert "http-equiv" not in client.get(f"{path}&reload=0.01").text
 
 
 def test_nothing_but_reading_by_known_names(client: httpx.Client) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.class_archive import ClassArchive
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, JAVA_OPTIONS_CONF
-from pyspark_pravega.spark.class_archive import find_archive, record
+from pyspark_pravega.spark.class_archive import PLACE, find_archive, find_attempt
 from pyspark_pravega.spark.driver_options import GROWS_LATE, choose_driver_options
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.launch import plan
@@ -49,6 +50,14 @@ def run_command(*arguments: str, cache: Path, name: str = "sql", **environment: 
     return plan(name, arguments, catalog="pravega", settings={}, environment=given).command
 
 
+def record(check: bool = False, **environment: str) -> str:
+    """Record an archive in an environment, and return what is said."""
+    program = [sys.executable, "-m", "pyspark_pravega.spark.class_archive_recording"]
+    done = subprocess.run(program, env={**os.environ, **environment}, text=True, capture_output=True, timeout=280)
+    assert not check or not done.returncode, done.stderr
+    return done.stdout + done.stderr
+
+
 def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "classes.log"), GROWS_LATE],
@@ -67,7 +76,7 @@ def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None
     archive = find_archive(SPARK_HOME, os.environ)
     assert archive is not None
     if not archive.file.is_file():
-        subprocess.run([sys.executable, "-m", "pyspark_pravega", "class-archive"], check=True, timeout=280)
+        record(check=True)
     assert archive.file.stat().st_size > 50_000_000
     assert classes_from_the_archive(tmp_path, archive.file.parents[2]) > 5000
 
@@ -80,7 +89,6 @@ def test_an_archive_that_java_cannot_use_changes_nothing(tmp_path: Path) -> None
 
 def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert not any(SHARED in part for part in run_command(cache=cache))
     ours = f"{JAVA_OPTIONS_CONF}={' '.join([GROWS_LATE, *place_archive(cache).options()])}"
     assert SHARED in ours and ours in run_command(cache=cache)
     for chosen in (
@@ -153,8 +161,8 @@ def test_a_cache_whose_path_java_could_not_read_is_not_used(tmp_path: Path, name
     (tmp_path / name / "pyspark-pravega").mkdir(parents=True)
     file.parent.rename(tmp_path / name / "pyspark-pravega" / "classes")
     assert not any(SHARED in part for part in run_command(cache=tmp_path / name))
-    with pytest.raises(SetupError, match="cannot be passed to Spark's Java.*Set XDG_CACHE_HOME"):
-        record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)})
+    said = record(XDG_CACHE_HOME=str(tmp_path / name))
+    assert re.search("cannot be passed to Spark's Java.*Set XDG_CACHE_HOME", said), said
 
 
 def test_a_cache_that_cannot_be_looked_into_is_not_used(tmp_path: Path) -> None:
@@ -162,37 +170,51 @@ def test_a_cache_that_cannot_be_looked_into_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "pyspark-pravega").mkdir()
     (tmp_path / "pyspark-pravega" / "classes").touch()
     assert not any(SHARED in part for part in run_command(cache=tmp_path))
-    with pytest.raises(SetupError, match="cannot be written"):
-        record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert "cannot be written" in record(XDG_CACHE_HOME=str(tmp_path))
 
 
 def test_files_in_front_of_sparks_jars_rule_it_out(tmp_path: Path) -> None:
     """Nothing is started then: the session would use what these files configure."""
     (tmp_path / "hive-site.xml").touch()
-    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "SPARK_CONF_DIR": str(tmp_path)}
-    with pytest.raises(SetupError, match=f"while '{tmp_path}', which Spark puts in front"):
-        record(SPARK_HOME, given)
+    said = record(XDG_CACHE_HOME=str(tmp_path / "cache"), SPARK_CONF_DIR=str(tmp_path))
+    assert f"while '{tmp_path}', which Spark puts in front" in said
+    run_command(cache=tmp_path / "cache", SPARK_CONF_DIR=str(tmp_path))
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_session_that_fails_is_told(tmp_path: Path) -> None:
     """Java does not take this option."""
     options = "-XX:NoSuchOption=1 -Djavax.net.ssl.trustStorePassword=geheim"
-    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": options}
-    with pytest.raises(SetupError, match=r"session that should load Spark's classes failed[\s\S]*NoSuchOption") as said:
-        record(SPARK_HOME, given)
-    assert "geheim" not in str(said.value)
+    said = record(XDG_CACHE_HOME=str(tmp_path), JAVA_TOOL_OPTIONS=options)
+    assert "Spark's classes were not archived." in said and "NoSuchOption" in said
     assert not list(tmp_path.rglob("*.jsa"))
 
 
-def test_it_is_deleted_on_request(tmp_path: Path) -> None:
-    archive = place_archive(tmp_path / "cache")
-    delete = [sys.executable, "-m", "pyspark_pravega", "class-archive", "--delete"]
-    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    shown = [subprocess.run(delete, env=given, text=True, capture_output=True, check=True).stdout for _ in range(2)]
-    assert shown == [f"Deleted {archive.file}\n", "There is no archive.\n"]
-    assert not archive.file.exists()
-
-
 def test_without_java_none_is_recorded(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="No Java was found: set JAVA_HOME"):
-        record(SPARK_HOME, {"PATH": str(tmp_path)})
+    assert "No Java was found: set JAVA_HOME" in record(PATH=str(tmp_path), JAVA_HOME="")
+
+
+def test_it_has_another_place_or_none(tmp_path: Path) -> None:
+    place_archive(tmp_path / "cache")
+    assert any(SHARED in part for part in run_command(cache=tmp_path / "cache"))
+    assert not any(SHARED in part for part in run_command(cache=tmp_path / "cache", **{PLACE: "off"}))
+    elsewhere = {**os.environ, PLACE: str(tmp_path / "image")}
+    archive = find_archive(SPARK_HOME, elsewhere)
+    assert archive is not None and archive.file.parent == tmp_path / "image" / "classes"
+
+
+@pytest.mark.long
+def test_the_first_session_has_one_recorded_for_later_ones(tmp_path: Path) -> None:
+    """Once: the second session finds that it is being recorded."""
+    cache, began = tmp_path / "cache", time.monotonic()
+    for _ in range(2):
+        assert not any(SHARED in part for part in run_command(cache=cache))
+    archive = find_archive(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
+    assert archive is not None
+    [attempt] = (cache / "pyspark-pravega" / "classes").iterdir()
+    assert attempt == find_attempt(archive)
+    while attempt.exists():
+        assert time.monotonic() - began < 280, attempt.read_text()
+        time.sleep(0.5)
+    assert any(SHARED in part for part in run_command(cache=cache))
+    assert classes_from_the_archive(tmp_path, cache) > 5000

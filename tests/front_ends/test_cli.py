@@ -20,7 +20,7 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 def test_help_lists_every_command() -> None:
     shown = run("--help").output
-    own = ("local", "run", "conf", "class-archive", "doctor", "show", "ui", "metrics", "consumers", "translate")
+    own = ("local", "run", "conf", "doctor", "show", "ui", "metrics", "consumers", "translate")
     for command in (*own, "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit", "pipelines"):
         assert f"\n  {command} " in shown, command
     assert __version__ in run("--version").output
@@ -101,3 +101,11 @@ def test_translate_says_what_it_did_by_its_exit_code(tmp_path: Path) -> None:
     assert run("translate", "--catalog", "a-b", str(script)).exit_code == 1
     assert run("translate", str(tmp_path / "missing.sql")).exit_code == 2
     assert CliRunner().invoke(main, ["translate", "-"], input="SELECT 1").stdout == "SELECT\n  1;\n"
+
+
+def test_a_table_without_a_namespace_is_answered_in_words_of_the_shell() -> None:
+    for command in ("head", "schema", "history", "lag"):
+        assert run("show", command, "daily").output.splitlines()[-1] == (
+            f"Error: 'daily' has no namespace. Write main show {command} <namespace>.daily; `pyspark-pravega show "
+            "tables` lists the tables of all namespaces."
+        )

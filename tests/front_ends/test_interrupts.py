@@ -106,15 +106,6 @@ def test_while_the_session_of_a_script_starts(cluster: ClusterInfo, tmp_path: Pa
         assert "job.sql: stopped by SIGINT while Spark started\n" in program.interrupted(15.0)
 
 
-def test_while_classes_are_archived(tmp_path: Path) -> None:
-    with start_command(
-        tmp_path / "log", "class-archive", XDG_CACHE_HOME=str(tmp_path), TMPDIR=str(tmp_path)
-    ) as program:
-        program.starts("ArchiveClassesAtExit")
-        assert program.interrupted(15.0) == "Interrupted.\n"
-    assert not [*tmp_path.rglob("*.jsa"), *tmp_path.glob("pyspark-pravega-classes-*")]
-
-
 def test_while_local_servers_start(tmp_path: Path) -> None:
     directory = tmp_path / "pravega"
     with start_command(tmp_path / "log", "local", "start", "--dir", str(directory), "--heap", "256m") as program:

@@ -29,6 +29,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.commands.cli import main
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
+from pyspark_pravega.errors import ServerUnavailableError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_servers import free_port
 
@@ -81,6 +82,29 @@ def scraped(pravega: Pravega, scope: str) -> Iterator[Scraped]:
     one = Scraped(Exporter(lambda: measure(catalog, [scope])))
     yield one
     one.close()
+
+
+def test_it_answers_to_known_names_only() -> None:
+    """A page of another site could make its own name lead here."""
+
+    def measure_nothing() -> Measurement:
+        raise ServerUnavailableError("there is no cluster")
+
+    server = serve(Exporter(measure_nothing), "127.0.0.1", 0, ["metrics.example"])
+    try:
+        for host, status in (
+            ("evil.example", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("", 421),
+            ("metrics.example", 200),
+            ("LOCALHOST:9095", 200),
+            ("[::1]:9095", 200),
+        ):
+            answer = httpx.get(f"http://127.0.0.1:{server.server_port}/metrics", headers={"host": host})
+            assert (answer.status_code, "pravega_up" in answer.text) == (status, status == 200), host
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_streams_and_consumers(scraped: Scraped, cluster: ClusterInfo, pravega: Pravega, scope: str) -> None:

@@ -42,6 +42,12 @@ def start(cluster: ClusterInfo, script: Path, log: Path, *arguments: str) -> sub
         )
 
 
+def send_to_both(program: int, number: int) -> None:
+    os.kill(program, number)
+    time.sleep(0.1)
+    os.killpg(program, number)
+
+
 @pytest.mark.long
 def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
     cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
@@ -50,7 +56,9 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
     spark.sql(f"CREATE TABLE pravega.`{scope}`.copy (text STRING, number BIGINT) USING pravega")
     script, log = tmp_path / "job.sql", tmp_path / "log"
     script.write_text(JOB.format(scope=scope, checkpoint=tmp_path / "checkpoint"))
-    for signal_sent, rows in ((signal.SIGINT, 100), (signal.SIGTERM, 200)):
+    # A terminal sends Ctrl-C to all processes of the group, `timeout` sends it to the program and to the group.
+    ways = ((signal.SIGINT, os.killpg, 100), (signal.SIGTERM, os.kill, 200), (signal.SIGTERM, send_to_both, 300))
+    for signal_sent, send, rows in ways:
         spark.sql(f"INSERT INTO pravega.`{scope}`.numbers SELECT id FROM range({rows - 100}, {rows})")
         program = start(cluster, script, log)
         try:
@@ -59,8 +67,7 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
                 assert program.poll() is None and time.monotonic() - began < PATIENCE, log.read_text()
                 time.sleep(0.2)
             processes = descendants(program.pid)
-            # A terminal sends Ctrl-C to all processes of the group; others send SIGTERM to the program.
-            (os.killpg if signal_sent == signal.SIGINT else os.kill)(program.pid, signal_sent)
+            send(program.pid, signal_sent)
             code = program.wait(PATIENCE)
         finally:
             if program.poll() is None:
@@ -74,7 +81,7 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
             assert time.monotonic() - began < PATIENCE
             time.sleep(0.1)
     copied = spark.table(f"pravega.`{scope}`.copy").collect()
-    assert sorted(tuple(row) for row in copied) == sorted((f"it is {number}", number) for number in range(200))
+    assert sorted(tuple(row) for row in copied) == sorted((f"it is {number}", number) for number in range(300))
 
 
 def test_ctrl_c_in_a_batch_shows_no_stacks(
@@ -152,6 +159,39 @@ def test_a_run_that_begins_before_the_last_one_has_ended(
     shown = log.read_text()
     assert "quick.sql: Line 3: the query" in shown and "4 is spoilt" in shown and "\tat " not in shown, shown
     assert copied() == [1, 2, 3]
+
+
+def test_what_a_next_run_repeats_is_told_and_can_be_left_out(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id INT) USING pravega")
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    script.write_text(f"""CREATE TABLE IF NOT EXISTS pravega.`{scope}`.numbers (id INT) USING pravega;
+        CREATE TEMPORARY VIEW one AS SELECT 1 AS id; INSERT INTO pravega.`{scope}`.numbers SELECT id FROM one;
+        SELECT 'now' AS began;
+        INSERT INTO pravega.`{scope}`.numbers SELECT id + 1 FROM one
+        WHERE coalesce(reflect('java.lang.Thread', 'sleep', ${{spark.nap}}L), 'null') = 'null'""")
+    program = start(cluster, script, log, "--conf", "spark.nap=600000")
+    try:
+        began = time.monotonic()
+        while "|now" not in log.read_text():
+            assert program.poll() is None and time.monotonic() - began < PATIENCE, log.read_text()
+            time.sleep(0.2)
+        program.send_signal(signal.SIGINT)
+        assert program.wait(PATIENCE) == 128 + signal.SIGINT
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+    assert log.read_text().splitlines()[-1] == (
+        f"{script}: stopped by SIGINT; done: line 2, which another run repeats. To leave it out: pyspark-pravega run "
+        f"--from 5 {script}"
+    )
+    assert start(cluster, script, log, "--from", "5", "--conf", "spark.nap=0").wait(PATIENCE) == 0, log.read_text()
+    assert "Line 4: INSERT" in log.read_text() and "Line 1" not in log.read_text() and "Line 3" not in log.read_text()
+    assert sorted(row.id for row in spark.table(f"pravega.`{scope}`.numbers").collect()) == [1, 2]
+    assert start(cluster, script, log, "--from", "6").wait(PATIENCE) == 1
+    assert log.read_text() == f"{script}: --from 6: the script has 5 statements. Give the number of one of them.\n"
 
 
 def jvm(program: int) -> int:

@@ -25,16 +25,22 @@ def test_rows_are_added_up_and_rates_are_those_of_the_last_batch() -> None:
     assert progress.line() == "agg: starting"
     first = [make_report(0, 1, 1000, 10), make_report(1, 2, 3000, 20)]
     progress.add(first)
-    assert progress.line() == "agg: batch 1, 6,000 rows/s in, 40 rows/s out, 4,000 rows read, 30 written"
+    assert progress.line() == "agg: batch 1, 4,000 rows in, 30 out, 6,000/s"
     # Spark repeats what it has reported, and reports of an idle query have the number of the next batch.
     progress.add([*first, make_report(2, 12, 0, 0, bytesBehind="0")])
-    assert progress.line() == "agg: batch 1, idle, 4,000 rows read, 30 written, up to date"
+    assert progress.line() == "agg: up to date, batch 1, 4,000 rows in, 30 out, idle"
+
+
+def test_a_line_fits_a_terminal_and_begins_with_the_lag() -> None:
+    progress = QueryProgress("pravega.iot.daily")
+    progress.add([make_report(99, 1, 9_999, 9_999, bytesBehind="0")])
+    assert progress.line().startswith("pravega.iot.daily: up to date, ") and len(progress.line()) < 80
 
 
 def test_a_sink_that_counts_nothing() -> None:
     progress = QueryProgress("files")
     progress.add([make_report(0, 1, 1000, -1)])
-    assert progress.line() == "files: batch 0, 2,000 rows/s in, 1,000 rows read"
+    assert progress.line() == "files: batch 0, 1,000 rows in, 2,000/s"
 
 
 @pytest.mark.parametrize(

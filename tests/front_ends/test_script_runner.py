@@ -89,12 +89,38 @@ def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
     scripts.spark.sql(scripts.text(f"CREATE TABLE <source> {EVENTS} USING pravega"))
     scripts.spark.sql(scripts.text(f"INSERT INTO <source> VALUES {ROWS}"))
     ended, said = scripts.stream(job)
-    assert ended and "Line 4: started spark_catalog.default.t" in said and "2 rows read, up to date" in said
+    assert ended and "Line 4: started spark_catalog.default.t" in said and "up to date, batch 0, 2 rows in" in said
     assert "|there are 2|" in capsys.readouterr().out  # the SELECT has waited
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7)]
     scripts.spark.sql(scripts.text("INSERT INTO <source> VALUES (3, TIMESTAMP'2020-01-03 00:00:00', 'c')"))
     scripts.stream(job)
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7), (3, "c", 7)]
+
+
+@pytest.mark.parametrize(
+    "insert",
+    ["<target>", "<target> (n, id)", "<target> BY NAME", "WITH old AS (SELECT 1 AS one) INSERT INTO <target>"],
+    ids=["by position", "named columns", "by name", "after WITH"],
+)
+def test_the_sink_writes_the_epochs_of_a_key_value_table(scripts: Scripts, insert: str) -> None:
+    scripts.names["target"] = f"pravega.`{scripts.scope}`.kv{uuid.uuid4().hex[:8]}"
+    scripts.spark.sql(
+        scripts.text("""CREATE TABLE <target> (id INT, epoch BIGINT, n BIGINT) USING pravega
+            TBLPROPERTIES ('format'='kvtable', 'primary-key'='id', 'epoch-column'='epoch')""")
+    )
+    statement = insert if insert.startswith("WITH") else f"INSERT INTO {insert}"
+    columns = "count(*) AS n, id" if "(n, id)" in insert else "id, count(*) AS n"
+    scripts.stream(f"""SET pravega.stream.mode = update;
+        CREATE TEMPORARY VIEW events AS SELECT * FROM STREAM <source>;
+        {statement} SELECT {columns} FROM events GROUP BY id;
+        -- A batch has no epochs, and may name the column.
+        INSERT INTO <target> VALUES (3, 7, 3);
+        INSERT INTO <target> (id, n) VALUES (4, 4)""")
+    assert scripts.rows() == [(1, 1, 1), (2, 1, 1), (3, 7, 3), (4, None, 4)]
+    with pytest.raises(ScriptFailedError, match="epoch-column.*Leave the column out of the query"):
+        scripts.stream(
+            "SET pravega.stream.name = o; INSERT INTO <target> (id, epoch, n) SELECT id, 9, 9 FROM STREAM <source>"
+        )
 
 
 @pytest.mark.long
@@ -211,7 +237,7 @@ def test_progress_is_shown_when_something_has_changed(scripts: Scripts, tmp_path
                 time.sleep(0.05)
             for display in displays:
                 display.show([query], now=True)
-    line = "watched: batch 0, idle, 2 rows read, 2 written, up to date\n"
+    line = "watched: up to date, batch 0, 2 rows in, 2 out, idle\n"
     assert (plain.getvalue(), terminal.getvalue()) == (line, line)
 
 

@@ -19,8 +19,8 @@ from pyspark_pravega import configure
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from tests.catalog.test_changes import change
-from tests.catalog.test_debezium import write
+from tests.catalog.tables.test_changes import change
+from tests.catalog.tables.test_debezium import write
 
 CONFS = {
     "iceberg": {

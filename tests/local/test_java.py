@@ -34,7 +34,7 @@ def test_java_home_wins_over_path(tmp_path: Path) -> None:
 
 
 def test_no_java() -> None:
-    with pytest.raises(SetupError, match="no Java found.*install Java 17"):
+    with pytest.raises(SetupError, match="no Java found.*install a Java runtime 17"):
         find_java({"PATH": "/nonexistent"})
 
 

@@ -95,7 +95,7 @@ def test_each_file_is_in_the_source_distribution_once(unpacked: Path) -> None:
     modules = {path.as_posix() for path in tracked_files() if path.suffix in (".py", ".java", ".rs")}
     for kind in ("tests", "bench", "docs", "docker", "examples"):
         modules = {path for path in modules if not path.startswith(f"{kind}/")}
-    modules = {path for path in modules if not path.startswith(("tools/release/", "tools/site/"))}
+    modules = {path for path in modules if not path.startswith(("tools/release/", "tools/site/", "tools/count.py"))}
     moved = {path if path.startswith(("tools/", "pyspark_pravega/")) else f"pyspark_pravega/{path}" for path in modules}
     assert {path for path in files if path.endswith((".py", ".java", ".rs"))} == moved
 
@@ -185,6 +185,24 @@ def test_rust_that_does_not_compile_is_an_error(checkout: Path) -> None:
     assert done.returncode != 0
     assert "mismatched types" in done.stderr
     assert "PYSPARK_PRAVEGA_NATIVE=0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("echo 'cargo 1.63.0'", "says: cargo 1.63.0"), ("echo 'no toolchain' >&2; exit 1", "says: no toolchain")],
+    ids=["too old", "without a toolchain"],
+)
+def test_a_cargo_that_cannot_compile_it_is_as_good_as_none(
+    script: str, says: str, checkout: Path, tmp_path: Path
+) -> None:
+    cargo = tmp_path / "cargo"
+    cargo.write_text(f"#!/bin/sh\n{script}\n")
+    cargo.chmod(0o755)
+    (checkout / "native" / "_native.abi3.so").unlink(missing_ok=True)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = run([sys.executable, "tools/build_backend.py", "native"], checkout, **environment)
+    assert done.returncode == 0 and "not built" in done.stdout
+    assert f"The native decoder is left out: it takes Rust 1.85 or newer, and {cargo} {says}\n" in done.stderr
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
-from pyspark_pravega.sql.options import OPTIONS, SettableAs, Source, resolve
+from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION, find_matches
+from pyspark_pravega.sql.options import OPTIONS, SettableAs, Source, resolve, resolve_script
 from pyspark_pravega.sql.options_table import render_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,11 +118,17 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"properties": {"scaling.min-segments": "1e3"}}, "expected a whole number"),
         ({"read": {"current-rows.remembered-in": "rows"}}, "absolute path or the URI of a directory"),
         ({"read": {"current-rows.remembered-in": "file:rows"}}, "absolute path or the URI of a directory"),
+        (
+            {"read": {"pattern": "(?=a)b"}},
+            r"that RE2 takes, .* \(invalid perl operator: \(\?=\)\. It has no look-around|that RE2",
+        ),
+        ({"properties": {"pattern": r"(a)\1"}}, "invalid escape sequence.* no references to groups"),
+        ({"properties": {"pattern": "a)|(b"}}, "unexpected \\)"),
         ({"conf": {"security.credentials": "just.a.module"}}, "expected module:attribute"),
         ({"conf": {"security.password": "${env:NOT_THERE}"}}, "environment variable NOT_THERE"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[str, str]], message: str) -> None:
+def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
         resolve(**settings, env={})
 
@@ -187,7 +194,7 @@ SECRET = "hunter2-swordfish"
         {"read": {"security.password": SECRET, "SECURITY.PASSWORD": SECRET + "x"}},
     ],
 )
-def test_no_secret_is_in_an_error(settings: dict[str, dict[str, str]]) -> None:
+def test_no_secret_is_in_an_error(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         resolve(**settings, env={})
     assert SECRET not in str(caught.value) and SECRET not in repr(caught.value)
@@ -264,6 +271,16 @@ def test_durations(number: int, unit: tuple[str, int]) -> None:
     assert DURATION.parse(f"{number} {unit[0]}") == timedelta(milliseconds=number * unit[1])
 
 
+def test_patterns_take_time_in_proportion_to_names() -> None:
+    """Python's own expressions would take 2 ** 34 steps, and hold all other threads meanwhile."""
+    evil = "a" * 34
+    assert find_matches("(a+)+[b-z]", [evil, f"{evil}b", "b"]) == [f"{evil}b"]
+    assert find_matches("hall-.*|room", ["hall-1", "hall", "room", "rooms", "hall-1\n", "my-hall-1"]) == [
+        "hall-1",
+        "room",
+    ]
+
+
 @given(st.sampled_from(sorted(OPTIONS)), st.text(max_size=20))
 def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
     option = OPTIONS[key]
@@ -272,11 +289,14 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
         SettableAs.PROPERTY: "properties",
         SettableAs.READ: "read",
         SettableAs.WRITE: "write",
-        SettableAs.SCRIPT: "script",
     }
-    keyword = next(name for where, name in place.items() if where in option.allowed)
+    keyword = next((name for where, name in place.items() if where & option.allowed), None)
+    settings: Any = {keyword: {key: text}}
     try:
-        resolve(**{keyword: {key: text}}, env={})
+        if keyword is None:
+            resolve_script({key: text})
+        else:
+            resolve(**settings, env={})
     except InvalidOptionError as error:
         assert key in str(error)
 

@@ -36,6 +36,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Give headings GitHub's anchors, and take scripts from the site alone."""
     config.mdx_configs["toc"]["slugify"] = slugify
     config.extra["polyfills"] = ["scripts/iframe-worker.js"]
+    [version] = re.findall(r'^__version__ = "(.+)"$', (ROOT / "pyspark_pravega/__init__.py").read_text(), re.MULTILINE)
+    config.copyright = f"Version {version}"
     return config
 
 
@@ -43,6 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and files outside docs/ that are linked to, and the scripts."""
     for source, target in PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
+    files.append(File.generated(config, "site.css", abs_src_path=str(HERE / "site.css")))
     for script in read_scripts():
         files.append(File.generated(config, f"scripts/{script.name}", abs_src_path=str(script)))
     outside = {find_outside(link, place_of(page)) for page in files.documentation_pages() for link in links_of(page)}

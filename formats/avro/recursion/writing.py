@@ -46,7 +46,10 @@ def write_record_of_text(record: avro.Record, text: str) -> bytes:
     """Write the record that a text stands for as Avro data. Raises Misfit naming the place that does not fit."""
     value = _parse(text)
     _check_depth(value)
-    data: bytes = run(_Writing().value(record, value, "$"), 4 * DEEPEST)
+    writing = _Writing()
+    data: bytes = run(writing.value(record, value, "$"), 4 * DEEPEST)
+    if writing.doubt is not None:
+        raise Misfit(writing.doubt)
     return data
 
 
@@ -103,10 +106,15 @@ def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[t
 
 
 class _Writing:
-    """Writes the values of one text, and remembers what it found for each value and branch."""
+    """Writes the values of one text, and remembers what it found for each value and branch.
+
+    A value that fits several types of a union fits the types around it all the same, so that another branch around it
+    is not taken for the only one. It is written as one of them, and `doubt` says why that may not be what is meant.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], tuple[Any, bytes | str]] = {}
+        self.doubt: str | None = None
+        self._found: dict[tuple[int, int], tuple[Any, bytes | str, str | None]] = {}
 
     def value(self, node: avro.Node, value: Any, place: str) -> Any:
         match node:
@@ -135,38 +143,44 @@ class _Writing:
                     return write_varint(number)
         several = len(node.not_null) > 1
         fitting: list[tuple[int, bytes]] = []
-        reasons = []
+        reasons: list[str] = []
+        doubts: dict[int, str | None] = {}
         for number, branch in enumerate(node.branches):
             if avro.is_null(branch):
                 continue
             if not several:
                 return write_varint(number) + (yield self.value(branch, value, place))
-            found = yield self._try_branch(branch, value, place)
+            found, doubts[number] = yield self._try_branch(branch, value, place)
             if isinstance(found, bytes):
                 fitting.append((number, found))
             else:
                 reasons.append(f"{describe_type(branch)} ({found})")
         if len(fitting) > 1:
             fitting = _select_widest(node, fitting)
-        if len(fitting) == 1:
-            return write_varint(fitting[0][0]) + fitting[0][1]
         if not fitting:
             text = "; ".join(reasons)
             raise Misfit(f"at {place}: it fits no type of the union: {text if len(text) < 600 else text[:600] + '...'}")
-        kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
-        raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
+        number, data = fitting[0]
+        doubt = doubts[number]
+        if len(fitting) > 1:
+            kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
+            doubt = f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant"
+        self.doubt = self.doubt or doubt
+        return write_varint(number) + data
 
     def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
-        """Return the data, or the reason why there is none. Finds it once, so that nested unions do not multiply."""
+        """Return the data, or the reason why there is none, and the doubt. Nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:
             found: bytes | str
+            around, self.doubt = self.doubt, None
             try:
                 found = yield self.value(branch, value, place)
             except Misfit as misfit:
                 found = str(misfit)
-            self._found[key] = value, found  # the value too, so that its id stays its own
-        return self._found[key][1]
+            self._found[key] = value, found, self.doubt  # the value too, so that its id stays its own
+            self.doubt = around
+        return self._found[key][1:]
 
     def _record(self, node: avro.Record, value: Any, place: str) -> Any:
         if type(value) is not dict:

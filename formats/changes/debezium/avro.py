@@ -42,13 +42,13 @@ from ..changelog_columns import (
     NO_CHANGE,
     Change,
     ChangeColumns,
-    PlaceholderSearch,
     SourceEncoding,
 )
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
+from ..placeholders import PlaceholderSearch
 from ..positions import NO_POSITION, read_position
 from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
 from .json import read_change
@@ -238,7 +238,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._find = find
         self._writers: dict[int, Writer] = {}
         self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._find_encoding)
-        self.search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
+        self.search = PlaceholderSearch(self._rules.placeholder, avro=True)
 
     def is_misnamed(self, writer: Writer) -> bool:
         self._writers[id(writer)] = writer

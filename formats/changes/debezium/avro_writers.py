@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ...avro import schema_model as avro
 from ...avro.binary import Reader, make_array_reader, make_map_reader, make_scalar_reader
 from ...avro.binary import read_long as read_branch
+from ...avro.leaves import make_symbol_finder
 from ...core.events import EventBuffer, EventPositions, list_positions
 from ...core.framing import Undecodable
 from ..encodings import kafka_connect_schema
@@ -46,13 +47,14 @@ class _Documents:
         if isinstance(node, avro.Array):
             return make_array_reader(node, self.read(node.items))
         if isinstance(node, avro.Map):
-            return _make_text_key_reader(make_map_reader(self.read(node.values)))
+            return _convert(make_map_reader(self.read(node.values)), _decode_keys)
         if isinstance(node, avro.Union):
             return _make_union_reader([self.read(branch) for branch in node.branches])
         if isinstance(node, avro.Enum):
-            return _make_symbol_reader(make_scalar_reader(node), node.symbols)
+            return _convert(make_scalar_reader(node), make_symbol_finder(node, node))
         reader = make_scalar_reader(node)
-        return _make_text_reader(reader) if isinstance(node, avro.Primitive) and node.name == "string" else reader
+        is_text = isinstance(node, avro.Primitive) and node.name == "string"
+        return _convert(reader, _decode_text) if is_text else reader
 
 
 def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
@@ -77,28 +79,16 @@ def _make_union_reader(branches: list[Reader]) -> Reader:
     return read
 
 
-def _make_text_reader(reader: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[str, int]:
+def _convert(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
         value, at = reader(data, at)
-        return _decode_text(value), at
+        return convert(value), at
 
     return read
 
 
-def _make_symbol_reader(reader: Reader, symbols: tuple[str, ...]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[str, int]:
-        number, at = reader(data, at)
-        return symbols[number], at
-
-    return read
-
-
-def _make_text_key_reader(reader: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        values, at = reader(data, at)
-        return {_decode_text(key): value for key, value in values.items()}, at
-
-    return read
+def _decode_keys(values: dict[bytes, Any]) -> dict[str, Any]:
+    return {_decode_text(key): value for key, value in values.items()}
 
 
 def _decode_text(value: bytes) -> str:

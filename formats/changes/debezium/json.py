@@ -33,21 +33,34 @@ from ..changelog_columns import (
     NO_CHANGE,
     Change,
     ChangeColumns,
-    PlaceholderSearch,
     SourceEncoding,
 )
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, find_advice
+from ..feed import (
+    CREATE,
+    DEBEZIUM_JSON,
+    INFER_COLUMNS,
+    OPERATIONS,
+    READ,
+    READ_BY_SNAPSHOT,
+    UPSERTS,
+    find_advice,
+)
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
 from ..newest_schema import SchemasSeen, sample_columns
+from ..placeholders import PlaceholderSearch
 from ..positions import NO_POSITION, read_micros, read_position
 from .writing import DebeziumJsonEncoder
 
 _log = logging.getLogger(__name__)
 
+CELL = {"value", "set"}
+"""The members of a cell."""
+_OF_CELLS = (b'"set":true', b'"set": true')
+"""Texts in events with cells: only the reference looks for them."""
 _PAYLOAD_NEXT = ',"payload":'
 _CANDIDATE = rb'"op"\s*:\s*"t"|"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
 """A truncation, or a mark of a snapshot."""
@@ -114,7 +127,7 @@ class DebeziumJsonFormat(JsonFormat):
                     position = NO_POSITION if source is None else read_position(source)
                     seen.add(schema, partial(choose_columns, image), position, time, (tail, place))
         found = seen.newest()
-        return sample_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
+        return sample_columns(reversed(rows), Rules.of(settings).placeholder.forms) if found is None and rows else found
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         return find_rare_events(events, _CANDIDATES, _CANDIDATE)
@@ -141,10 +154,10 @@ class _EnvelopeReader(EnvelopeReader):
         self._wanted = wanted
         self._settings = settings
         placeholder = Rules.of(settings).placeholder
-        self.search = PlaceholderSearch(placeholder, table, avro=False)
+        self.search = PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS)
         self._schemas = _Schemas()
         self._columns = ChangeColumns(wanted, table, placeholder, self._find_encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers)
+        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
 
     def native(self) -> PayloadReader | None:
         """Return a native reader of the same columns; None if there is none."""
@@ -244,6 +257,18 @@ def read_change(envelope: Any, schema: int | None) -> Change:
                 raise Undecodable(f"its '{name}' should be an object but is {describe_kind(find(name))}")
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
+    for image in (after, before):
+        cell = next((value for value in image.values() if value is not None), None) if image else None
+        if type(cell) is dict and cell.keys() - {"deletion_ts"} == CELL and cell["set"] is True:
+            raise Undecodable(
+                "its columns are cells with 'value' and 'set', as connectors of YugabyteDB and Cassandra write them, "
+                "and those that did not change are null. Let YugabyteDB's connector write plain rows, by its "
+                "transformation PGCompatible; events of Cassandra can be read with 'format'='json'"
+            )
+    if operation == CREATE and source is not None:
+        mark = source.get("snapshot")
+        if mark is True or mark in READ_BY_SNAPSHOT:
+            operation = READ
     micros = find("ts_us")
     time = micros if type(micros) is int else read_micros(envelope)
     if schema is not None:

@@ -28,12 +28,12 @@ from ...core.columns import Problems
 from ...core.events import EventBuffer, EventPositions
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ...native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Spec, Unplanned, merge_with_reference
-from ..changelog_columns import PlaceholderSearch
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.matrix import Reading, Target, find_reading, find_target
 from ..encodings.semantic_types import Semantic, find_semantic, find_unit
 from ..encodings.times import limit_to_range
 from ..envelope_columns import EnvelopeColumns, find_plain
+from ..placeholders import PlaceholderSearch
 from .avro_writers import Writer, WriterSearch
 
 _log = logging.getLogger(__name__)

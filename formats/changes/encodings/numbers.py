@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import math
 import re
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from pyspark.sql.types import DataType, DecimalType, FloatType
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
-from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, shorten_value
+from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, read_base64, shorten_value
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 _NONE = type(None)
@@ -96,11 +95,8 @@ def _expand_exponent(text: str) -> str:
 def _read_text(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True, plain: bool = False) -> str | None:
     if type(value) is str and unscaled is None and value in _NOT_FINITE:
         return None if finite else value
-    if type(value) is dict and not plain:
-        number, scale = value.get("value"), value.get("scale")
-        if type(scale) is int and type(number) is (bytes if raw else str):
-            return _write_digits(_read_bytes(number), scale)
-        raise Misfit("expected a decimal, found an object")
+    if _has_scale(value, raw) and not plain:
+        return _write_digits(_read_bytes(value["value"]), value["scale"])
     if unscaled is not None and type(value) is (bytes if raw else str):
         return _write_digits(_read_bytes(value), unscaled)
     if type(value) is str:
@@ -117,11 +113,18 @@ def _read_text(value: Any, unscaled: int | None, raw: bool, *, finite: bool = Tr
     raise Misfit(f"expected a decimal, found {describe_kind(value)}")
 
 
+def _has_scale(value: Any, raw: bool) -> bool:
+    """Return whether a value is a decimal with a scale of its own (`VariableScaleDecimal`)."""
+    return (
+        type(value) is dict and type(value.get("scale")) is int and type(value.get("value")) is (bytes if raw else str)
+    )
+
+
 def _read_bytes(value: Any) -> bytes:
     if type(value) is bytes:
         return value
     try:
-        return binascii.a2b_base64(value, strict_mode=True)
+        return read_base64(value)
     except ValueError as error:
         raise Misfit(
             f"the string '{value[:40]}' is not the base64 of an unscaled number ({error}); if it is a decimal, set the "
@@ -193,7 +196,7 @@ def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None
 
     def convert_one(value: Any) -> int:
         number = value
-        if scaled or (type(value) is dict and not plain):
+        if scaled or (_has_scale(value, raw) and not plain):
             number = _parse_whole(read_decimal_digits(value, schema))
         elif type(value) is str:
             number = _parse_whole(value)
@@ -228,13 +231,14 @@ def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | N
     """Return a column of floats that reads numbers, their texts, and decimals. `plain`: objects are not decimals."""
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
     scaled = find_unscaled_scale(schema) is not None
+    raw = schema is not None and schema.raw
 
     def convert_one(value: Any) -> float:
         if type(value) is str and value in _SPECIAL and not scaled:
             return _SPECIAL[value]
         if type(value) is float and not math.isfinite(value):
             return value
-        if scaled or (type(value) is dict and not plain):
+        if scaled or (_has_scale(value, raw) and not plain):
             value = read_decimal_digits(value, schema)
         if type(value) not in (float, int, str, NumberText):
             raise Misfit(f"expected a number, found {describe_kind(value)}")

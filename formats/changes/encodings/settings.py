@@ -15,6 +15,7 @@ from ..feed import (
     UNAVAILABLE_VALUE,
     parse_time_units,
 )
+from ..placeholders import Placeholder
 
 ASSUMED_MS = "ms?"
 """Milliseconds, assumed because nothing names another unit. A number too large for them shows that the unit differs."""
@@ -44,7 +45,7 @@ class Rules:
     default_unit: str | None
     decimal: str
     binary: str
-    placeholder: str
+    placeholder: Placeholder
     connector: str = ""
     clock_unit: str | None = None
     utc_clocks: bool = False
@@ -61,7 +62,7 @@ class Rules:
             _UNITS_OF_PRECISIONS.get(precision, of_connector),
             settings.get(DECIMAL, "string"),
             settings.get(BINARY, ""),
-            settings.get(UNAVAILABLE_VALUE, DEFAULT_UNAVAILABLE_VALUE),
+            Placeholder.of(settings.get(UNAVAILABLE_VALUE, DEFAULT_UNAVAILABLE_VALUE)),
             connector,
             _UNITS_OF_PRECISIONS.get(precision, "us" if connector == OWN_CONNECTOR else None),
             precision == "isostring",

@@ -25,7 +25,15 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ...core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, VARIANT, parse_spark_type
+from ...core.spark_types import (
+    LARGEST_SCHEMA,
+    SPARK_MAP,
+    SPARK_METADATA,
+    SPARK_TYPE,
+    VARIANT,
+    check_types_known,
+    parse_spark_type,
+)
 from ...core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import (
@@ -70,7 +78,9 @@ def read_schema(text: str) -> Any:
     """Return the full schema that a text is or carries. Raises InvalidSchemaError if there is none."""
     try:
         root = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidSchemaError("the JSON schema is nested too deeply") from None
+    except ValueError as error:
         raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
     root = read_full_schema(root)
     if not isinstance(root, (dict, bool)):
@@ -240,6 +250,7 @@ def _collect_required(parts: Parts) -> set[str]:
 def _read_entries_type(parts: Parts) -> MapType | None:
     """Return the type of a map that is written as a list of entries, if an annotation says so."""
     for part in parts.select(SPARK_MAP):
+        check_types_known(part.value[SPARK_MAP])
         try:
             return MapType.fromJson(part.value[SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
-from ...core.spark_types import ROOT_COLUMN
+from ...core.spark_types import ROOT_COLUMN, limit_depth
 from . import schema_model as model
 from .schema_parser import parse_json_schema
 
@@ -40,6 +40,10 @@ def convert_json_schema_to_spark(text: str) -> StructType:
 
 def make_spark_struct(root: model.Node) -> StructType:
     """Return the columns of a parsed schema, as `convert_json_schema_to_spark` does."""
+    return limit_depth(lambda: _convert_root(root))
+
+
+def _convert_root(root: model.Node) -> StructType:
     if isinstance(root, model.Object):
         return _convert_struct(root)
     return StructType([StructField(ROOT_COLUMN, _convert_type(root), root.nullable)])

@@ -185,9 +185,6 @@ impl<'a> Parser<'a> {
             };
         }
         let number = self.number()?;
-        if number.text == b"-0" {
-            return Ok(0.0); // the integer 0 has no sign
-        }
         if let Some(value) = number.plain() {
             return Ok(value);
         }

@@ -28,12 +28,29 @@ class Failing(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Streams that are still to be called failures."""
         self.lost = 0
         """Creations of key-value tables whose answers are still to be late."""
+        self.swallowed = 0
+        """Creations of key-value tables that will not reach the controller."""
+        self._at_end = False
+        self.half_made: str | None = None
+        """The name of a key-value table that is listed, although there is none."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         method = handler_call_details.method
 
         def pass_on(request: bytes, context: grpc.ServicerContext) -> bytes:
-            reply: bytes = self._channel.unary_unary(method)(request)
+            if method.endswith("/createKeyValueTable") and self.swallowed:
+                self.swallowed -= 1
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+            try:
+                reply: bytes = self._channel.unary_unary(method)(request)
+            except grpc.RpcError as error:
+                context.abort(error.code(), error.details())
+            if method.endswith("/listKeyValueTablesInScope") and self.half_made:
+                listed = pb.KVTablesInScopeResponse.FromString(reply)
+                self._at_end = not listed.kvtables and not self._at_end  # a list ends with an empty page
+                if listed.kvtables or self._at_end:
+                    listed.kvtables.add(scope="any", kvtName=self.half_made)
+                return listed.SerializeToString()
             if method.endswith("/createStream") and self.failures:
                 self.failures -= 1
                 return pb.CreateStreamStatus(status=pb.CreateStreamStatus.FAILURE).SerializeToString()
@@ -95,6 +112,23 @@ def test_a_key_value_table_whose_creation_gets_no_answer(
     table = pravega.key_value_table(scope, "rows")
     table.put(b"1234", b"value")
     assert table.get(b"1234") is not None
-    handler.lost = 2
+    assert not controller.create_key_value_table(scope, "rows", 1, 4)
+    table.drop()
+    assert table.create(1, 4) and controller.list_key_value_tables(scope) == ["rows"]
+    handler.swallowed = 2
     with pytest.raises(ServerTimeoutError, match=f"cannot create key-value table '{scope}/more'"):
         controller.create_key_value_table(scope, "more", 1, 4)
+    assert handler.swallowed == 0
+
+
+def test_a_key_value_table_that_the_controller_leaves_half_made(
+    failing: tuple[Controller, Failing], client_config: ClientConfig, scope: str
+) -> None:
+    """Its name is listed, and nothing else of it is there. It is not asked for again, which would never end."""
+    _, handler = failing
+    handler.half_made = "rows"
+    config = replace(failing[0].config, request_timeout=1.0)
+    with Controller(config) as controller:
+        with pytest.raises(ServerFailedError, match=f"key-value table '{scope}/rows' is half made.*another name"):
+            controller.create_key_value_table(scope, "rows", 1, 4)
+        assert controller.create_key_value_table(scope, "others", 1, 4)

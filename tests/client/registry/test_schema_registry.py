@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -459,7 +460,7 @@ class TestSecure:
             registry.ping()
 
     def test_plain_against_tls(self, secure_client_config: Callable[..., ClientConfig]) -> None:
-        config = secure_client_config()
+        config = replace(secure_client_config(), allow_plain_registry=True)
         assert config.registry_uri is not None
         uri = config.registry_uri.replace("https://", "http://")
         with other_address(config, uri) as registry, pytest.raises(ServerUnavailableError, match="https://"):

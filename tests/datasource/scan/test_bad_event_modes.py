@@ -251,7 +251,7 @@ def test_long_dead_letters_go_on_where_their_stream_is_scaled_again_and_again(pr
             return opened
 
     long = bytes(3 << 20)
-    with Overtaken(pravega, target, source, 0) as letters:
+    with Overtaken(pravega, BadEventRule(dead_letter=target), source, 0) as letters:
         letters.write([Letter("segment", offset, "bad", None, long) for offset in range(6)])
     found = rows(scan(pravega, load_table(pravega, target).table, ["offset"]))
     assert sorted(row["offset"] for row in found) == list(range(6))  # type: ignore[type-var]
@@ -426,6 +426,13 @@ def test_which_rule_counts() -> None:
     assert rule(read={"dead-letter": "x", "mode": "dropmalformed"}) == BadEventRule("dropmalformed", letters)
     assert rule(read={"dead-letter": "x"}, properties={"mode": "permissive"}).dead_letter == letters
     assert rule(read={"mode": "failfast"}, properties={"dead-letter": "x"}) == BadEventRule("failfast")
+    assert rule(properties={"dead-letter": "s/x"}) == BadEventRule("dropmalformed", letters, of_table=True)
+    for other in ("other/x", "../x", "s.x/x", "'s'/x", "S/x", "_x/x"):
+        for key in ("dead-letter", "Dead-Letter", "deadLetter", "DEADLETTER"):
+            with pytest.raises(InvalidOptionError, match=r"in the table's scope, 's': ALTER TABLE .*read option"):
+                rule(properties={key: other})
+        assert rule(properties={"dead-letter": other}, read={"mode": "failfast"}) == BadEventRule("failfast")
+        assert rule(properties={"dead-letter": other}, read={"dead-letter": "x"}).dead_letter == letters
     # The dead letters themselves can be read where the catalog has them as its default.
     assert rule(conf={"dead-letter": "x"}) == BadEventRule("dropmalformed", letters)
     assert rule(conf={"dead-letter": "t"}) == BadEventRule("failfast")

@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, c
 from pyspark_pravega.datasource.scan.keyed_segments import find_possible_keys
 from pyspark_pravega.datasource.tables.stored_properties import make_tags
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from tests.catalog.changes_streams import scale
+from tests.catalog.streaming.changes_streams import scale
 from tests.datasource.scan.test_places import column, compare, text
 from tests.datasource.scans import KEYED, begin_numbers, insert_numbers, keyed_table, rows, scan
 

@@ -19,8 +19,8 @@ from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.stream_source.event_time_drift import EventTimePace, keep_in_step
 from pyspark_pravega.datasource.stream_source.frontier import Frontier
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from tests.catalog.changes_streams import scale
-from tests.catalog.test_debezium import write
+from tests.catalog.streaming.changes_streams import scale
+from tests.catalog.tables.test_debezium import write
 from tests.datasource.stream_source.queries import Batch, Query
 from tests.debezium import Record
 from tests.scopes import Sweeper

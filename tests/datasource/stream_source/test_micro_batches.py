@@ -15,8 +15,8 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import Admission
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
-from tests.catalog.changes_streams import scale
-from tests.catalog.test_debezium import create_stream, write
+from tests.catalog.streaming.changes_streams import scale
+from tests.catalog.tables.test_debezium import create_stream, write
 from tests.datasource.stream_source.queries import Batch, Query
 from tests.datasource.transactions import EVENT_BYTES, insert_into_all
 from tests.debezium import Record
@@ -368,7 +368,7 @@ def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: New
             since = batch.end
     assert numbers_by_key(batches) == in_order(20 * rounds)
     assert numbers_by_key(query.batches(first)) == in_order(20 * rounds)
-    assert [len(memory) for memory in (segments._ends, segments._successors)] == [kept, kept]
+    assert [len(memory.items()) for memory in (segments._ends, segments._successors)] == [kept, kept]
 
 
 def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewStream) -> None:

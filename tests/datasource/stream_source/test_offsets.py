@@ -27,6 +27,8 @@ SOURCE_OFFSETS = {
     "table-1-first.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, BEGIN.positions),
     "table-1-marks.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, marks=512),
     "table-1-reader.json": SourceOffset(CUT, None, COLUMNS),
+    "table-1-created.json": SourceOffset(CUT, "plant/temperatures/0@1:1795850000123", COLUMNS),
+    "table-1-reader-created.json": SourceOffset(CUT, "@1:1795850000123", COLUMNS),
 }
 SEVERAL_OFFSETS = {
     "several-1.json": MergedOffset(
@@ -39,6 +41,8 @@ SEVERAL_OFFSETS = {
 POSITIONS = {
     "changes-0.json": ChangesOffset(CUT, 12, ChangesOffset(BEGIN, 0)),
     "changes-0-begin.json": ChangesOffset(BEGIN, 0),
+    "changes-0-created.json": ChangesOffset(CUT, 12, ChangesOffset(BEGIN, 0), created=(1, 1795850000123)),
+    "changes-0-known.json": ChangesOffset(CUT, 12, ChangesOffset(BEGIN, 0), known=15, created=(1, 1795850000123)),
 }
 
 
@@ -77,7 +81,9 @@ def test_texts_that_are_no_offset_of_several_streams(text: str, words: str) -> N
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_positions_of_streams_of_changes(name: str) -> None:
-    assert ChangesOffset.from_json((GOLDEN / name).read_text()) == POSITIONS[name]
+    text = (GOLDEN / name).read_text().strip()
+    assert ChangesOffset.from_json(text) == POSITIONS[name]
+    assert POSITIONS[name].to_json() == text  # of the newest format only
 
 
 def change_members(**members: Any) -> str:
@@ -105,13 +111,19 @@ def table(**columns: Any) -> StructType:
 
 
 def test_what_may_change_about_a_table() -> None:
-    offset = SOURCE_OFFSETS["table-1.json"]
+    offset = SOURCE_OFFSETS["table-1-created.json"]
     identity = "plant/temperatures/0"
+    # Nothing contradicts: a former release, a user who may only read, another segment, the same time.
+    for known in (identity, None, "@2:7", f"{identity}@2:7", f"{identity}@1:1795850000123"):
+        check_offset(offset, STREAM, known, table(id=IntegerType, place=StringType))
+        check_offset(SOURCE_OFFSETS["table-1.json"], STREAM, known, table(id=IntegerType, place=StringType))
     check_offset(offset, STREAM, identity, table(id=IntegerType, place=StringType))
     check_offset(offset, STREAM, None, table(note=LongType, place=StringType, id=IntegerType))
     for stream, other, columns, words in (
         (Stream("plant", "t"), identity, table(id=IntegerType, place=StringType), "on stream plant/temperatures, but"),
         (STREAM, "plant/temperatures/4", table(id=IntegerType, place=StringType), "dropped and recreated"),
+        (STREAM, f"{identity}@1:2", table(id=IntegerType, place=StringType), "1970-01-01 00:00:00.002.* in another cl"),
+        (STREAM, "@1:2", table(id=IntegerType, place=StringType), "created at 2026-11-28 .* in another cluster"),
         (STREAM, identity, table(id=IntegerType), "read column place .string. of stream"),
         (STREAM, identity, table(id=LongType, place=StringType), "Column id of stream .* was int .* is bigint now"),
     ):

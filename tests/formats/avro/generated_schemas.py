@@ -191,7 +191,8 @@ class Reader:
         named.namespace, named.name = space, name
         if self.chance.random() < 0.4:
             named.aliases.append(old)
-        self.lenient = self.lenient or named.kind != "record"
+        # Java takes records of another name, but then knows no aliases of their fields.
+        self.lenient = self.lenient or named.kind != "record" or not named.aliases
 
     def _change_field(self, record: Named) -> None:
         changed = self.chance.choice(record.fields)
@@ -200,8 +201,22 @@ class Reader:
         if self.chance.random() < 0.5 and len(record.fields) > 1:
             record.fields.remove(changed)
         elif not changed.aliases and not changed.name.startswith("new"):
-            changed.aliases, changed.name = [changed.name], f"{changed.name}_renamed"
+            self._rename(record, changed)
         self.chance.shuffle(record.fields)
+
+    def _rename(self, record: Named, changed: Field) -> None:
+        """Rename a field; sometimes its name is used again, by a new field or by the next one in a chain."""
+        name = changed.name
+        changed.aliases, changed.name = [name], f"{name}_renamed"
+        others = [field for field in record.fields if field.name != "id" and not field.aliases and field is not changed]
+        how = self.chance.random()
+        if how < 0.3:
+            kind = self.chance.choice(PRIMITIVES)
+            record.fields.append(Field(name, kind, (DEFAULTS[kind],)))
+        elif how < 0.6 and others:
+            following = self.chance.choice(others)
+            if not following.name.startswith("new"):
+                following.aliases, following.name = [following.name], name
 
     def _retyped(self, node: Type) -> Type:
         wider = {"int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",)}

@@ -333,6 +333,19 @@ def test_texts_that_are_refused(text: str, reason: str) -> None:
         rewritten(LOOSE, {"next": text, "n": 1})
 
 
+def test_a_value_that_fits_a_branch_in_several_ways_fits_it() -> None:
+    """The other branch is not taken for the only one, unless the value does not fit the first at all."""
+    leaf = [record(field("x", "int"), name=name) for name in ("A", "B")]
+    first = record(field("v", leaf), name="First")
+    second = record(field("v", ["A"]), field("more", ["null", "int"], default=None), name="Second")
+    schema = record(field("one", ["null", first, second], default=None), field("next", ["null", "Two"]), name="Two")
+    with pytest.raises(InvalidRowError, match=r"at \$.one: it fits several types .*'First' and record 'Second'"):
+        rewritten(schema, {"one": None, "next": '{"one": {"v": {"x": 1}}}'})
+    again = rewritten(schema, {"one": None, "next": '{"one": {"v": {"x": 1}, "more": 5}, "next": null}'})
+    rows, _ = rows_of(schema, again)
+    assert json.loads(rows[0]["next"]) == {"one": {"v": {"x": 1}, "more": 5}, "next": None}
+
+
 def test_nested_unions_of_several_records_take_no_time_that_multiplies() -> None:
     branches: list[Any] = ["null"]
     for name in "ABCD":

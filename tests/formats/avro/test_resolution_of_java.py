@@ -121,9 +121,16 @@ def decoded(table: Type, writer: Type, events: list[bytes]) -> tuple[list[Any], 
     both = BothPaths("avro", schema, text(table), writers.__getitem__)
     buffer = EventBuffer.of([make_header(0) + event for event in events])
     batch, bad = both.check(buffer, masked=False)
-    # What is not wanted is skipped alike.
-    last = StructType([schema["id"]])
-    BothPaths("avro", last, text(table), writers.__getitem__).check(buffer)
+    # What is not wanted is skipped alike, and no value depends on what else is wanted.
+    for field in {schema["id"], schema.fields[len(events[0]) % len(schema.fields)]}:
+        alone, bad_alone = BothPaths("avro", StructType([field]), text(table), writers.__getitem__).check(
+            buffer, masked=False
+        )
+        refused = {bad_event.index for bad_event in bad}
+        read_alone = [place for place in range(len(events)) if place not in {event.index for event in bad_alone}]
+        cells = dict(zip(read_alone, alone.column(0).to_pylist(), strict=True))
+        kept = [cells[place] for place in read_alone if place not in refused]
+        assert kept == batch.column(field.name).to_pylist(), (text(table), text(writer), field.name)
     return [comparable(table, row) for row in batch.to_pylist()], {bad_event.index for bad_event in bad}, batch
 
 
@@ -160,6 +167,9 @@ def test_values_under_another_schema(java: JavaAvro) -> None:
                 if row is None:
                     found["refused"] += 1
                     assert "refused" in answered or answer["doubtful"], (shown, place, answered)
+                elif "Duplicate field" in answered.get("refused", ""):
+                    # Java renames the fields of some records within records twice.
+                    found["renamed twice"] += 1
                 elif "refused" in answered:
                     found["more lenient"] += 1
                     assert reader.lenient, (shown, place, answered, row)

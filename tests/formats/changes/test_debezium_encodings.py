@@ -936,6 +936,52 @@ def test_values_of_a_json_text_are_plain_json(
         assert rows == [{"m": [("a", wanted)]}] * 2 and not bad
 
 
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize(
+    ("data_type", "reason"),
+    [
+        (t.LongType(), "expected a whole number, found an object"),
+        (t.DoubleType(), "expected a number, found an object"),
+        (t.DecimalType(10, 2), "expected a decimal, found an object"),
+    ],
+)
+def test_other_objects_are_no_numbers(
+    data_type: t.DataType, reason: str, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
+    _, bad = bad_reasons(columns(n=data_type), [event({"n": {"x": 1}})])
+    assert reason in bad[0]
+
+
+@pytest.mark.parametrize("format", ["debezium-json", "maxwell-json"])
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_framing_of_kafka_connect_is_named(format: str, native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
+    one = event({"n": 1})
+    events = [b"\0\0\0\1\0" + one, b"\0" + (9).to_bytes(8, "big") + one, b"\0\0\0\0\7\0\2\x02"]
+    _, bad = bad_reasons(columns(n=t.LongType()), events, format)
+    assert "the schema id 256, as Confluent's framing does, before its JSON" in bad[0]
+    assert "org.apache.kafka.connect.json.JsonConverter, or leave out the first 5 bytes" in bad[0]
+    assert "the schema id 9, as Apicurio's framing does" in bad[1] and "the first 9 bytes" in bad[1]
+    assert "what follows is not JSON" in bad[2] and "'format'='debezium-avro' and 'debezium.avro-schemas'" in bad[2]
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_negative_zeros_and_stray_bits(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A -0 has its sign in floats only; base64 has no bits left over, whether it is bytes or an unscaled number."""
+    monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
+    table = columns(d=t.DoubleType(), n=t.LongType(), s=t.StringType(), c=t.DecimalType(5, 2), b=t.BinaryType())
+    zeros = event({"d": 1, "n": 2, "s": 3, "c": 4}).replace(b" ", b"")
+    for digit in b"1234":
+        zeros = zeros.replace(b":%c" % digit, b":-0", 1)
+    events = [zeros, event({"b": "AB=="}), event({"b": "AAEC="}), event({"c": "AB=="}), event({"c": "AQ=="})]
+    rows, bad = bad_reasons(table, events, debezium__decimal="precise")
+    assert repr(rows[0]) == repr({"d": -0.0, "n": 0, "s": "0", "c": Decimal("0.00"), "b": None})
+    assert sorted(bad) == [1, 2, 3]
+    assert "its last digit has bits that belong to no byte" in bad[1] and "Incorrect padding" in bad[2]
+    assert "its last digit has bits that belong to no byte" in bad[3]
+
+
 def test_maps_of_objects_and_of_texts_are_told_apart() -> None:
     table = columns(m=t.MapType(t.StringType(), t.DecimalType(10, 2)))
     values: list[Any] = ['{"a":"15"}', {"a": "Bds="}, None, '{"b":"16"}', [["c", "AQ=="]]]

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import zlib
+from decimal import Decimal
 from typing import Any
 
 import cramjam
@@ -17,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.errors import SchemaNotFoundError, ServerUnavailableError
+from pyspark_pravega.errors import SchemaNotFoundError, ServerUnavailableError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core import batches, framing
 from pyspark_pravega.formats.core.batches import Overfull
@@ -25,6 +26,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, make_header
 from pyspark_pravega.formats.core.spark_types import parse_spark_type
+from pyspark_pravega.sql.options import MAX_EXPANSION
 from tests.formats.strategies import assert_same_batch
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -107,6 +109,16 @@ JSON_REFUSED = [
     ("string", '{"a": 1}'.encode("utf-16"), "not UTF-8 text"),
     ("binary", b'{"a": "AA="}', "not base64"),
     ("binary", b'{"a": "A A A"}', "not base64"),
+    ("binary", b'{"a": "AAEC="}', "not base64 (Incorrect padding)"),
+    ("binary", b'{"a": "AAEC===="}', "not base64"),
+    ("binary", b'{"a": "AB=="}', "not base64 (its last digit has bits that belong to no byte)"),
+    ("binary", b'{"a": "AAF="}', "not base64 (its last digit has bits that belong to no byte)"),
+    ("string", b'{"a": "x', "(Unterminated string starting at character 6)"),
+    ("string", b'{"a": "\t"}', "(Invalid control character at character 7)"),
+    ("bigint", b'\0\0\0\0\7{"a": 1}', "the schema id 7, as Confluent's framing does, before its JSON"),
+    ("bigint", b'\0\0\0\0\0\0\0\0\x80{"a": 1}', "the schema id 128, as Apicurio's framing does"),
+    ("bigint", b"\0\0\0\0\xff\2\4", "the schema id 255, as Confluent's framing does, and what follows is not JSON"),
+    ("bigint", b"\0\0\0", "not a JSON document"),
     ("binary", b'{"a": 1}', "expected a base64 string"),
     ("date", b'{"a": "2024-02-30"}', "'2024-02-30' is not a date"),
     ("date", b'{"a": "0000-01-01"}', "not a date"),
@@ -151,6 +163,12 @@ JSON_ACCEPTED = [
     ("double", b'{"a": 5}', 5.0),
     ("double", b'{"a": 12345678901234567890}', 12345678901234567890.0),
     ("double", b'{"a": -0.0}', -0.0),
+    # As java.lang.Double.parseDouble reads it; whole numbers have no sign.
+    ("double", b'{"a": -0}', -0.0),
+    ("double", b'{"z": "1-0, -0", "a": 0}', 0.0),
+    ("float", b'{"a":-0,"b":"\xc3\xa9"}', -0.0),
+    ("decimal(5,2)", b'{"a": -0}', Decimal("0.00")),
+    ("tinyint", b'{"a": -0}', 0),
     ("double", b'{"a": "NaN"}', float("nan")),
     ("double", b'{"a": "-Infinity"}', float("-inf")),
     ("double", b'{"a": 1e-400}', 0.0),
@@ -389,16 +407,18 @@ def test_framing() -> None:
         make_header(2),
         make_header(0) + b'{"a": 20}',
         make_header(1) + gzip.compress(b"") * 400_000,
+        b'\0\0\0\0\1{"a": 1}',
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [0, 5, 6, 10, 20]
     reasons = {event.index: event.reason for event in bad}
-    assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21]
+    assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22]
     expected = {
         1: "it is empty",
         2: "it has 4 bytes, fewer than the 5 of a registry header",
         3: "it is empty",
         4: "its first byte is 0x7b, not the 0x01",
+        22: "not the 0x01 of a registry header, but the zero byte of Confluent's or Apicurio's framing",
         7: "gzip data is broken",
         8: "it would have 4294967295 bytes after decompression",
         9: "gzip data is cut off",
@@ -441,6 +461,24 @@ def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.Monke
     other = make_header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large, other, other]))
+
+
+@pytest.mark.parametrize("codec", [1, 2])
+def test_a_task_ends_at_many_events_that_grow_very_much(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_EXPANSION.default == batches.LARGEST_EXPANSION
+    monkeypatch.setattr(batches, "FREE_EXPANSION", 1 << 20)
+    monkeypatch.setattr(batches, "LARGEST_EXPANSION", 15)
+    pack = gzip.compress if codec == 1 else lambda data: bytes(cramjam.snappy.compress_raw(data))
+    bomb, calm = (make_header(codec) + pack(b'{"a": "' + text + b'"}') for text in (b"x" * 400_000, b"xy"))
+    decoder = JSON.decoder(schema_of(a="string"), None, resolve)
+    for _ in range(2):
+        decoder.decode_valid(EventBuffer.of([bomb]))
+    with pytest.raises(UnsupportedOperationError, match="after decompression, and .* at most 15 times"):
+        decoder.decode_valid(EventBuffer.of([bomb]))
+    batches.limit_expansion(decoder, 10_000)
+    assert decoder.decode_valid(EventBuffer.of([bomb]))[0].num_rows == 1
+    batch, bad = JSON.decoder(schema_of(a="string"), None, resolve).decode_valid(EventBuffer.of([calm] * 50_000))
+    assert (batch.num_rows, bad) == (50_000, [])
 
 
 def test_nuls_may_follow_behind_a_registry_header_only() -> None:
@@ -532,3 +570,34 @@ def test_more_events_than_a_piece() -> None:
 def test_header_bytes() -> None:
     assert framing.make_header(0x01020304) == b"\1\1\2\3\4"
     assert framing.find_codec("application/x-gzip") is framing.find_codec("gzip")
+
+
+def test_events_that_come_again_in_parts_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
+    monkeypatch.setattr(batches, "FREE_EXPANSION", 2 << 20)
+    monkeypatch.setattr(batches, "LARGEST_EXPANSION", 1)
+    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    large = make_header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
+    with pytest.raises(Overfull):
+        decoder.decode_valid(EventBuffer.of([large] * 4))
+    for _ in range(2):
+        decoder.decode_valid(EventBuffer.of([large] * 2))
+    with pytest.raises(UnsupportedOperationError, match=f"have {5 << 19} bytes after decompression"):
+        decoder.decode_valid(EventBuffer.of([large]))
+
+
+@pytest.mark.parametrize("broken", ["sum", "block", "members"])
+def test_what_broken_events_cost_counts_too(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "FREE_EXPANSION", 1 << 20)
+    monkeypatch.setattr(batches, "LARGEST_EXPANSION", 1)
+    text, compressor = b" " * 600_000, zlib.compressobj(wbits=31)
+    event, reason = {
+        "sum": (gzip.compress(text)[:-8] + b"\0" * 8, "incorrect data check"),
+        "block": (compressor.compress(text) + compressor.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 9, "invalid block type"),
+        "members": (gzip.compress(text[:10_000]) * 66, "more than 64 members"),
+    }[broken]
+    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    _, [bad] = decoder.decode_valid(EventBuffer.of([make_header(1) + event]))
+    assert reason in bad.reason
+    with pytest.raises(UnsupportedOperationError, match=r"have 1[123]\d{5} bytes after decompression"):
+        decoder.decode_valid(EventBuffer.of([make_header(1) + event]))

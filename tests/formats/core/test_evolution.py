@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import re
 from typing import Any
 
 import fastavro
@@ -20,6 +21,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Resolve, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
+from tests.formats.both_paths import BothPaths
 
 AVRO, JSON = find_format("avro"), find_format("json")
 
@@ -42,10 +44,14 @@ def resolver(*writers: Any) -> Resolve:
     return [WriterSchema(json.dumps(writer), "Avro", "") for writer in writers].__getitem__
 
 
-def read(table: Any, *events: tuple[Any, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+def read(
+    table: Any, *events: tuple[Any, Any], columns: list[str] | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows and reasons, of (writer's schema, value) pairs."""
     text = json.dumps(table)
-    decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(*(schema for schema, _ in events)))
+    schema = AVRO.spark_schema(text)
+    wanted = schema if columns is None else StructType([schema[name] for name in columns])
+    decoder = AVRO.decoder(wanted, text, resolver(*(schema for schema, _ in events)))
     payloads = [make_header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     batch.validate(full=True)
@@ -125,6 +131,24 @@ def test_aliases_of_fields_and_of_the_record() -> None:
     )
     assert rows == [{"new": 1, "other": 0}, {"new": 3, "other": 0}]
     assert "it is of type 'X', but the table is of type 'T'" in bad[0]
+
+
+def test_names_that_are_used_again() -> None:
+    """Java's Avro 1.12.1 gives these values, in whatever selection of columns."""
+    writer = record(field("a", "string"), field("b", "string"))
+    event = (writer, {"a": "A", "b": "B"})
+    again = record(field("a", "string", default="none"), field("old", ["null", "string"], default=None, aliases=["a"]))
+    chain = record(field("b", "string", aliases=["a"]), field("c", "string", aliases=["b"]))
+    swap = record(field("b", "string", aliases=["a"]), field("a", "string", aliases=["b"]))
+    for table, row in (
+        (again, {"a": "none", "old": "A"}),
+        (chain, {"b": "A", "c": "B"}),
+        (swap, {"b": "A", "a": "B"}),
+    ):
+        assert read(table, event) == ([row], [])
+        for name in row:
+            rows, bad = read(table, event, columns=[name])
+            assert (rows, bad) == ([{name: row[name]}], [])
 
 
 def test_other_namespace_is_the_same_type() -> None:
@@ -241,6 +265,39 @@ def test_times_of_another_kind_are_no_timestamps(base: str, said: str, wanted: s
     table = record(field("c", {"type": "long", "logicalType": wanted}))
     _, bad = read(table, (record(field("c", {"type": base, "logicalType": said})), {"c": 17738}))
     assert f"column 'c' was written as {base} ({said}), which cannot be read as long ({wanted})" in bad[0]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("logical", "base", "first", "last"),
+    [
+        ("date", "int", -719_162, 2_932_896),
+        ("timestamp-millis", "long", -62_135_596_800_000, 253_402_300_799_999),
+        ("local-timestamp-micros", "long", -62_135_596_800_000_000, 253_402_300_799_999_999),
+    ],
+)
+def test_dates_outside_the_years_1_to_9999_are_bad_events(
+    logical: str, base: str, first: int, last: int, inside: bool
+) -> None:
+    """Python has no such values, nor have the other formats."""
+
+    def of(kind: Any) -> Any:
+        return record(field("c", {"type": "array", "items": ["null", kind]} if inside else ["null", kind]))
+
+    text, schema = json.dumps(of({"type": base, "logicalType": logical})), of(base)
+    numbers = [first, last, None, first - 1, last + 1, -(2**31), 2**31 - 1]
+    events = [written(schema, {"c": [0, number] if inside else number}) for number in numbers]
+    for both in (BothPaths("avro", AVRO.spark_schema(text), text), BothPaths("avro", StructType([]), text)):
+        batch, bad = both.check(EventBuffer.of(events))
+        far = [place for place, number in enumerate(numbers) if number is not None and not first <= number <= last]
+        assert [event.index for event in bad] == (far if batch.num_columns else [])
+        assert all(
+            re.search(
+                rf"column 'c.*': the (date|timestamp) of {numbers[event.index]} .*outside the years", event.reason
+            )
+            for event in bad
+        )
+        assert len(batch.to_pylist()) == len(events) - len(bad)
 
 
 def test_a_time_of_day_is_no_date() -> None:

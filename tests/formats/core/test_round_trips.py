@@ -42,7 +42,8 @@ from pyspark_pravega.formats.core.format import Format, WriterSchema, find_forma
 from pyspark_pravega.formats.core.framing import find_codec
 from tests.formats.strategies import FIRST_MICROS, LAST_MICROS, assert_same_batch, batches, field_names
 
-AVRO, JSON, RAW = find_format("avro"), find_format("json"), find_format("raw")
+AVRO, JSON, RAW, CSV = map(find_format, ("avro", "json", "raw", "csv"))
+OF_CHANGES = [find_format("debezium-json"), find_format("debezium-avro")]
 any_names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 
 
@@ -232,14 +233,68 @@ class TestEdges:
             format.encoder(schema, None, 1, "zstd")
 
 
-@pytest.mark.parametrize(("data_type", "number"), [(TimestampType(), LAST_MICROS + 1), (DateType(), -719_163)])
-def test_json_has_no_dates_outside_the_years_1_to_9999(data_type: DataType, number: int) -> None:
+OUTSIDE = [
+    *(
+        (kind, number)
+        for kind in (TimestampType(), TimestampNTZType())
+        for number in (FIRST_MICROS - 1, LAST_MICROS + 1)
+    ),
+    *((DateType(), number) for number in (-719_163, 2_932_897)),
+]
+
+
+@pytest.mark.parametrize("format", [AVRO, JSON, CSV, OF_CHANGES[1]], ids=["avro", "json", "csv", "debezium-avro"])
+@pytest.mark.parametrize(("data_type", "number"), OUTSIDE)
+def test_no_dates_outside_the_years_1_to_9999_are_written(format: Format, data_type: DataType, number: int) -> None:
     schema = StructType([StructField("c", data_type)])
     batch = pa.RecordBatch.from_arrays([pa.array([number], arrow_schema(schema)[0].type)], names=["c"])
     with pytest.raises(InvalidRowError, match="column 'c' is a .* outside the years 0001 to 9999"):
-        JSON.encoder(schema).encode(batch)
-    events = EventBuffer.of_arrow(AVRO.encoder(schema).encode(batch))
-    assert AVRO.decoder(schema).decode(events).column(0).equals(batch.column(0).cast(arrow_schema(schema)[0].type))
+        format.encoder(schema, format.schema_text(schema, "t", "s") or None).encode(batch)
+
+
+def struct_of(**fields: DataType) -> StructType:
+    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
+
+
+TEXT, WHOLE = StringType(), IntegerType()
+NAMED = struct_of(
+    a=WHOLE,
+    b=struct_of(x=TEXT, y=TEXT),
+    c=ArrayType(struct_of(n=TEXT, m=TEXT)),
+    d=MapType(TEXT, struct_of(k=WHOLE, l=WHOLE)),
+)
+TURNED = struct_of(
+    d=MapType(TEXT, struct_of(l=WHOLE, k=WHOLE)),
+    c=ArrayType(struct_of(m=TEXT, n=TEXT)),
+    b=struct_of(y=TEXT, x=TEXT),
+    a=WHOLE,
+)
+
+
+@pytest.mark.parametrize("format", [AVRO, JSON, *OF_CHANGES], ids=["avro", "json", "debezium-json", "debezium-avro"])
+def test_fields_of_structs_go_by_their_names(format: Format) -> None:
+    """In a table whose fields have another order, the rows are those that an INSERT by name would write."""
+    value = {"a": 1, "b": {"x": "x", "y": "y"}, "c": [{"n": "n", "m": "m"}], "d": [("z", {"k": 5, "l": 6})]}
+    table, rows = struct_of(s=NAMED), struct_of(s=TURNED)
+    text = format.schema_text(table, "t", "s")
+    in_order, turned = (
+        format.encoder(given, text)
+        .encode(pa.RecordBatch.from_pylist([{"s": value}], schema=arrow_schema(given)))
+        .to_pylist()[0]
+        for given in (table, rows)
+    )
+    if format in (JSON, OF_CHANGES[0]):
+        in_order, turned = (json.loads(event) | {"ts_ms": 0, "source": None} for event in (in_order, turned))
+    assert in_order == turned
+
+
+def test_members_of_unions_go_by_their_names() -> None:
+    shapes = [{"type": "record", "name": name, "fields": [{"name": "x", "type": "int"}]} for name in "AB"]
+    text = json.dumps({"type": "record", "name": "T", "fields": [{"name": "u", "type": shapes}]})
+    member = StructType([StructField("x", IntegerType())])
+    rows = StructType([StructField("u", StructType([StructField(f"member{place}", member) for place in (1, 0)]))])
+    batch = pa.RecordBatch.from_pylist([{"u": {"member1": {"x": 1}, "member0": None}}], schema=arrow_schema(rows))
+    assert AVRO.encoder(rows, text).encode(batch).to_pylist() == [b"\x02\x02"]
 
 
 def test_raw_refuses() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import fastavro
 import pytest
@@ -222,7 +223,7 @@ BOMB = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("[" * 100_000, "nested too deeply"),
         ("5", "5 is not a type"),
         ('"wat"', "'wat' is not defined"),
         ("[]", "a union without types"),
@@ -252,6 +253,31 @@ def test_an_avro_schema_that_stands_for_billions_of_columns() -> None:
         inner = {"type": "record", "name": f"R{level}", "fields": fields}
     with pytest.raises(InvalidSchemaError, match="more than 10000 columns"):
         convert_avro_to_spark(json.dumps(inner))
+
+
+def nest_avro(levels: int) -> str:
+    inner = '{"type":"array","items":' * levels + '"int"' + "}" * levels
+    return f'{{"type":"record","name":"R","fields":[{{"name":"deep","type":{inner}}}]}}'
+
+
+def nest_records(levels: int) -> str:
+    inner = '"int"'
+    for level in range(levels + 1):
+        inner = f'{{"type":"record","name":"R{level}","fields":[{{"name":"deep","type":{inner}}}]}}'
+    return inner
+
+
+def nest_json(levels: int) -> str:
+    return '{"properties":{"deep":' + '{"items":' * levels + '{"type":"integer"}' + "}" * levels + "}}"
+
+
+@pytest.mark.parametrize("levels", [61, 150, 320, 480, 980, 2000, 100_000])
+@pytest.mark.parametrize("nest", [nest_avro, nest_records, nest_json])
+def test_schemas_nested_too_deeply(nest: Callable[[int], str], levels: int) -> None:
+    convert = convert_json_schema_to_spark if nest is nest_json else convert_avro_to_spark
+    assert convert(nest(60)).names == ["deep"]
+    with pytest.raises((InvalidSchemaError, UnsupportedTypeError), match="nested (too deeply|more than 60 )"):
+        convert(nest(min(levels, 3000) if nest is nest_records else levels))
 
 
 def json_type(node: object) -> str:

@@ -15,7 +15,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType, TimeType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimeType,
+)
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
@@ -102,6 +112,10 @@ UNUSUAL = [
     ("bigint", b'{"b": {"c": [1, 2.5e-3, true, null, "\\n"]}, "a": -9223372036854775808}'),
     ("bigint", b'{"a": 9223372036854775807, "' + b"long" * 40 + b'": 1}'),
     ("double", b'{"a": -0}'),
+    ("float", b'{"a":-0,"b":-0}'),
+    ("decimal(5,2)", b'{"a": -0}'),
+    ("date", b'{"a": -0}'),
+    ("boolean", b'{"a": -0}'),
     ("double", b'{"a": -0.0}'),
     ("double", b'{"a": 9007199254740993}'),
     ("double", b'{"a": 9007199254740993.0}'),
@@ -124,6 +138,8 @@ UNUSUAL = [
     ("string", b'{"a": "\\ude00"}'),
     ("binary", b'{"a": "AAECAw=="}'),
     ("binary", b'{"a": "AB=="}'),
+    ("binary", b'{"a": "AAF="}'),
+    ("binary", b'{"a": "AAEC="}'),
     ("binary", b'{"a": ""}'),
     ("date", b'{"a": "2024-02-29"}'),
     ("date", b'{"a": "1900-02-29"}'),
@@ -164,6 +180,23 @@ def test_unusual_documents(type_name: str, payload: bytes) -> None:
     for column in (type_name, "bigint"):
         schema = schema_of(a=column) if column == type_name else schema_of(zz=column)
         BothPaths("json", schema).check(EventBuffer.of([payload, b'{"a": null}', payload]))
+
+
+@needs_native
+def test_negative_zeros_and_base64_in_lists_and_roots() -> None:
+    lists = StructType().add("d", ArrayType(DoubleType())).add("n", ArrayType(ByteType()))
+    events = [b'{"d": [-0, 0], "n": [-0, 5]}', b'{"d": [1, -0],"n": "AQI="}', b'{"n": "AQJ="}']
+    found, bad = BothPaths("json", lists).check(EventBuffer.of(events))
+    assert repr(found.column(0).to_pylist()) == "[[-0.0, 0.0], [1.0, -0.0]]"
+    assert found.column(1).to_pylist() == [[0, 5], [1, 2]] and [event.index for event in bad] == [2]
+    roots = StructType().add("value", DoubleType())
+    found, _ = BothPaths("json", roots, '{"type": "number"}').check(EventBuffer.of([b"-0", b"5", b"0", b"-0"]))
+    assert repr(found.column(0).to_pylist()) == "[-0.0, 5.0, 0.0, -0.0]"
+    anything = '{"type": "object", "properties": {"a": {}, "d": {"type": "number"}}}'
+    columns = StructType().add("a", StringType()).add("d", DoubleType())
+    events = [b'{"a": -0, "d": -0}', b'{"a": {"x": [-0, 1.50]}, "d": 1}']
+    found, _ = BothPaths("json", columns, anything).check(EventBuffer.of(events))
+    assert found.column(0).to_pylist() == ["0", '{"x":[0,1.50]}']
 
 
 TIMES = StructType([StructField(f"t{digits}", TimeType(digits)) for digits in (0, 2, 3, 6)])

@@ -135,7 +135,7 @@ def _check(
             "row: it has no 'before', and the table has no primary key. Set the table property 'primary-key', for "
             "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
         )
-    again = (marks == "incremental") & (op == READ)
+    again = (marks == "incremental") & ((op == READ) | (op == CREATE))
     for place in np.flatnonzero(again)[:1]:
         raise MalformedEventError(
             f"The event at offset {locations.offsets[place]} of segment {locations.segment} is of an incremental "

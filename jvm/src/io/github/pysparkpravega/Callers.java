@@ -12,6 +12,7 @@ package io.github.pysparkpravega;
  *   <li>`catalog.tableExists()` and `functionExists()` load as all queries do, and need another answer where a load
  *       fails. Only the unresolved plan names them. Rules could read it, but a session that got the jar by ADD JAR has
  *       no rules of this adapter.
+ *   <li>A shell and the Thrift server run a query at once, which programs may write as a stream instead.
  * </ul>
  */
 final class Callers {
@@ -33,6 +34,14 @@ final class Callers {
 
   static boolean isFunctionExists() {
     return isOnStack(CATALOG, "functionExists");
+  }
+
+  /** Returns whether a client of SQL runs the query itself, and not a statement or a procedure that has it as text. */
+  static boolean isSqlClient() {
+    return StackWalker.getInstance().walk(frames -> frames.map(StackWalker.StackFrame::getClassName)
+        .filter(name -> name.matches(".*(Command|CommandExec|pysparkpravega\\.(Running|Procedure)\\w*)")
+            || name.endsWith(".SparkSQLDriver") || name.endsWith(".SparkExecuteStatementOperation"))
+        .findFirst().filter(name -> name.contains(".thriftserver.")).isPresent());
   }
 
   private static boolean isOnStack(String name, String method) {

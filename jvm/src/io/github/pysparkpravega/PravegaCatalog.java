@@ -1,8 +1,6 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.DefaultNamespace;
-import java.util.HashMap;
-import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
@@ -47,10 +45,7 @@ public final class PravegaCatalog implements Tables, Functions, Procedures {
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
-    PravegaService given = PravegaService.of(options);
-    Map<String, String> conf = new HashMap<>(given.conf());
-    conf.put("catalog-name", name);
-    this.service = new PravegaService(given.python(), conf);
+    this.service = PravegaService.of(name, options);
     TableCommands.in(SparkSession.active());
   }
 

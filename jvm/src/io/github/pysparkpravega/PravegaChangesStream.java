@@ -13,80 +13,25 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
-import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManager;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** A stream of changes: the service knows where it begins and ends, and plans what lies in between. */
-final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAvailableNow {
-  private final PravegaTable table;
-  private final StructType columns;
-  private final Map<String, String> options;
-  private final String checkpoint;
+/** The changes of a table as a stream. Of changes of rows, the checkpoint has the rows before them. */
+final class PravegaChangesStream extends PravegaStream {
   private final RowFiles rows;
   private PlannedRead plan;
-  private boolean availableNow;
-  private String last;
 
   PravegaChangesStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
-    this.table = table;
-    this.columns = columns;
-    this.options = options;
-    this.checkpoint = checkpoint;
+    super(table, columns, options, checkpoint);
     this.rows = table.hasRowKey() ? new RowFiles(folder(), conf()).withFolder() : null;
   }
 
   private String folder() {
-    return new Path(checkpoint, "rows").toString();
-  }
-
-  /** Returns the name of the source in a query's progress. */
-  @Override
-  public String toString() {
-    return table.name();
-  }
-
-  @Override
-  public Offset initialOffset() {
-    return new JsonOffset(table.service().call(new StartOfChanges(table.handle(), options)));
-  }
-
-  @Override
-  public Offset latestOffset() {
-    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
-  }
-
-  @Override
-  public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.of(table.service().call(new LimitsOfChanges(table.handle(), options)));
-  }
-
-  @Override
-  public void prepareForTriggerAvailableNow() {
-    availableNow = true;
-  }
-
-  @Override
-  public Offset latestOffset(Offset start, ReadLimit limit) {
-    if (availableNow && last == null) {
-      last = end(start, null);
-    }
-    return new JsonOffset(end(start, ReadLimits.describe(limit)));
-  }
-
-  private String end(Offset start, @OrNull Limits limits) {
-    return table.service().call(new EndOfChanges(table.handle(), options, start.json(), last, limits, checkpoint));
-  }
-
-  @Override
-  public Offset deserializeOffset(String json) {
-    return new JsonOffset(json);
+    return new Path(query.checkpoint(), "rows").toString();
   }
 
   @Override
@@ -94,8 +39,9 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     List<String> names = rows == null ? List.of() : rows.names();
     String known = rows == null ? null : rows.known(names, start.json());
     int retain = SparkSession.active().sessionState().conf().minBatchesToRetain();
-    Function<List<String>, PlannedRead> between = found -> table.service().call(new PlanNewChanges(table.handle(),
-        columns, options, start.json(), end.json(), checkpoint, known, names, retain, found));
+    KeptRows kept = new KeptRows(known, names, retain);
+    Function<List<String>, PlannedRead> between =
+        found -> ask(new PlanMicroBatch(query, new BatchRange(start.json(), end.json(), kept, found)));
     plan = PravegaScan.complete(between.apply(List.of()), between);
     InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
     if (rows == null) {
@@ -124,12 +70,6 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   private static Configuration conf() {
     return SparkSession.active().sessionState().newHadoopConf();
   }
-
-  @Override
-  public void commit(Offset end) {}
-
-  @Override
-  public void stop() {}
 
   /**
    * Returns executors in a stable order, so that a partition gets to the executor that knows the rows of its segments.

@@ -1,14 +1,40 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.Refuse;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The catalog service as one catalog or one source sees it: each call goes with the same conf. */
 record PravegaService(String python, Map<String, String> conf) {
-  static PravegaService of(CaseInsensitiveStringMap conf) {
-    return new PravegaService(Interpreter.ofService(conf), conf.asCaseSensitiveMap());
+  /** Keys that are not the user's; catalog/storage/catalogs.py says what they mean. */
+  private static final Set<String> OF_SERVICE = Set.of("catalog-name", "by-options", "of-statement",
+      "of-session", "session-connections", "session-user");
+
+  /** The service as a catalog sees it whose conf a session has. */
+  static PravegaService of(String catalog, CaseInsensitiveStringMap ofSession) {
+    DriverConf driver = DriverConf.of(catalog);
+    CaseInsensitiveStringMap conf = driver.keepSecrets(ofSession);
+    Map<String, String> given = new HashMap<>(conf.asCaseSensitiveMap());
+    given.keySet().removeAll(OF_SERVICE);
+    given.put("catalog-name", catalog);
+    List<String> changed = driver.listChanged(conf);
+    if (!changed.isEmpty()) {
+      given.put("of-session", String.join(",", changed));
+    }
+    if (driver.letsSessionsConnect()) {
+      given.put("session-connections", "true");
+    }
+    given.putAll(DriverConf.findUser());
+    return new PravegaService(Interpreter.ofService(driver.letsSessionsConnect() ? conf : driver.atStart()), given);
+  }
+
+  /** The service as the driver's environment says. */
+  static PravegaService ofEnvironment() {
+    return new PravegaService(Interpreter.ofService(CaseInsensitiveStringMap.empty()), DriverConf.findUser());
   }
 
   /** Plans show it in errors, and the conf may have a password. */

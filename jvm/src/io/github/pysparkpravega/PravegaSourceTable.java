@@ -118,7 +118,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     String wanted = new CaseInsensitiveStringMap(options).getOrDefault("catalog", only);
     PravegaService service = session.contains(wanted)
         ? ((PravegaCatalog) SparkSession.active().sessionState().catalogManager().catalog(wanted)).service()
-        : PravegaService.of(CaseInsensitiveStringMap.empty());
+        : PravegaService.ofEnvironment();
     SourceDescription source = service.call(new LoadSource(options, schema, writing, List.copyOf(session)));
     String[] stream = source.identifier();
     return new PravegaTable(new PravegaService(service.python(), source.connection()),

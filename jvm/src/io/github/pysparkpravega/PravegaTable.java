@@ -49,6 +49,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   private final Supplier<TableDescription> creation;
   private volatile TableDescription description;
   private volatile boolean madeForStream;
+  private volatile boolean madeByStatement;
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
@@ -237,6 +238,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return ident.equals(other);
   }
 
+  /** Notes that the statement that writes has made it, for which Spark overwrites what there is not. */
+  void noteMadeByStatement() {
+    madeByStatement = true;
+  }
+
+  boolean isMadeByStatement() {
+    return madeByStatement;
+  }
+
   void refuse(String statement) {
     String loaded = description == null ? null : description.table();
     service.call(new Refuse(ident.namespace(), ident.name(), statement, loaded));
@@ -257,12 +267,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     if (options.equals(checked)) {
       return;
     }
-    Map<String, String> asked = options.asCaseSensitiveMap();
-    if (isOfChanges()) {
-      service.call(new LimitsOfChanges(handle(), asked));
-    } else {
-      service.repeat(new LimitsOfStream(handle(), id(), description().schema(), asked));
-    }
+    service.repeat(new LimitsOfStream(query(description().schema(), options.asCaseSensitiveMap(), "")));
     checked = options;
   }
 
@@ -285,6 +290,10 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   /** Returns the table as the service described it when it was loaded, for requests about it. */
   String handle() {
     return description().table();
+  }
+
+  StreamQuery query(StructType columns, Map<String, String> options, String checkpoint) {
+    return new StreamQuery(handle(), id(), columns, options, checkpoint);
   }
 
   NamedReference[] rowKey() {

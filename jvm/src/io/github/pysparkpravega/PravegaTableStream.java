@@ -7,68 +7,20 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
-import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
-import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.types.StructType;
 
-/** The rows of a table as a stream: the service knows its offsets, and plans what lies between two of them. */
-final class PravegaTableStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
-  private final PravegaTable table;
-  private final StructType columns;
-  private final Map<String, String> options;
-  private final String checkpoint;
-  private String last;
-  private volatile MicroBatchEnd end;
+/** The rows of a table as a stream. */
+final class PravegaTableStream extends PravegaStream implements SupportsRealTimeMode, ReportsSourceMetrics {
   private PlannedRead plan;
   private String planned;
   private boolean realTime;
 
   PravegaTableStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
-    this.table = table;
-    this.columns = columns;
-    this.options = options;
-    this.checkpoint = checkpoint;
-  }
-
-  /** Returns the name of the source in a query's progress. */
-  @Override
-  public String toString() {
-    return table.name();
-  }
-
-  @Override
-  public Offset initialOffset() {
-    return new JsonOffset(
-        table.service().repeat(new StartOfStream(table.handle(), table.id(), columns, options)));
-  }
-
-  @Override
-  public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.of(
-        table.service().repeat(new LimitsOfStream(table.handle(), table.id(), columns, options)));
-  }
-
-  @Override
-  public Offset latestOffset() {
-    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
-  }
-
-  @Override
-  public void prepareForTriggerAvailableNow() {
-    last = table.service().repeat(new LastOfStream(table.handle(), table.id(), columns, options));
-  }
-
-  @Override
-  public Offset latestOffset(Offset start, ReadLimit limit) {
-    end = table.service().repeat(new EndOfMicroBatch(
-        table.handle(), table.id(), columns, options, start.json(), last, ReadLimits.describe(limit), checkpoint));
-    return new JsonOffset(end.offset());
+    super(table, columns, options, checkpoint);
   }
 
   @Override
@@ -79,11 +31,6 @@ final class PravegaTableStream
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumedOffset) {
     return end == null ? Map.of() : end.metrics();
-  }
-
-  @Override
-  public Offset deserializeOffset(String json) {
-    return new JsonOffset(json);
   }
 
   @Override
@@ -99,8 +46,7 @@ final class PravegaTableStream
   private synchronized PlannedRead plan(Offset start, Offset end) {
     String range = start.json() + "\n" + end.json();
     if (!range.equals(planned)) {
-      plan = table.service().repeat(new PlanMicroBatch(
-          table.handle(), table.id(), columns, options, start.json(), end.json(), checkpoint));
+      plan = ask(new PlanMicroBatch(query, new BatchRange(start.json(), end.json(), null, null)));
       planned = range;
     }
     return plan;
@@ -123,8 +69,7 @@ final class PravegaTableStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
-    plan = table.service().repeat(
-        new PlanRealTime(table.handle(), table.id(), columns, options, start.json(), checkpoint));
+    plan = ask(new PlanRealTime(query, start.json()));
     planned = null;
     return RealTimeReaderFactory.partitions(plan);
   }
@@ -136,18 +81,11 @@ final class PravegaTableStream
       RealTimeReaderFactory.Reached segment = (RealTimeReaderFactory.Reached) offset;
       offsets.put(segment.segment(), segment.offset());
     }
-    return new JsonOffset(
-        table.service().repeat(new EndOfRealTime(table.handle(), table.id(), columns, options, offsets)));
+    return new JsonOffset(ask(new EndOfRealTime(query, offsets)));
   }
 
   @Override
   public void commit(Offset end) {
-    table.service().repeat(
-        new CommitMicroBatch(table.handle(), table.id(), columns, options, end.json(), checkpoint));
-  }
-
-  @Override
-  public void stop() {
-    table.service().repeat(new StopStream(table.handle(), table.id(), columns, options, checkpoint));
+    ask(new CommitMicroBatch(query, end.json()));
   }
 }

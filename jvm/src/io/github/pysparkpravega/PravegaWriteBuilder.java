@@ -29,7 +29,9 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
 
   @Override
   public WriteBuilder overwrite(Predicate[] predicates) {
-    table.refuse("INSERT OVERWRITE");
+    if (!table.isMadeByStatement()) {
+      table.refuse("INSERT OVERWRITE");
+    }
     return this;
   }
 

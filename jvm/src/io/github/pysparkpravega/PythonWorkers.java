@@ -1,21 +1,21 @@
 package io.github.pysparkpravega;
 
-import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.SparkFiles;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.util.Utils;
 import scala.Option;
 import scala.Tuple2;
 import scala.collection.immutable.Seq;
@@ -58,20 +58,35 @@ final class PythonWorkers {
     return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
   }
 
-  /** Lets a Python on the driver import what tasks can import: plug-ins may come by --py-files. */
-  static void addPackages(Map<String, String> environment) {
-    Path files = Path.of(SparkFiles.getRootDirectory());
-    List<String> paths = new ArrayList<>(List.of(files.toString()));
-    packages().forEach(archive -> paths.add(files.resolve(archive).toString()));
-    // Spark's script `pyspark` leaves an empty entry, which Python takes for the working directory.
-    String before = environment.getOrDefault("PYTHONPATH", "");
-    paths.addAll(0, Stream.of(before.split(File.pathSeparator)).filter(entry -> !entry.isEmpty()).toList());
-    environment.put("PYTHONPATH", String.join(File.pathSeparator, paths));
+  /** Spark's script `pyspark` leaves an empty entry, which Python takes for the working directory. */
+  static String dropEmptyEntries(String path) {
+    return path.replaceAll("^:+|:+$|(?<=:):+", "");
+  }
+
+  /**
+   * Returns where the service finds plug-ins of --py-files. Neither ADD FILE nor a session adds to it: one service has
+   * the rights of all sessions. Modules get a directory of their own, because others may write to that of a file.
+   */
+  static List<String> ofStart() throws IOException {
+    List<String> found = new ArrayList<>();
+    String files = SparkEnv.get().conf().get("spark.submit.pyFiles", "");
+    for (String file : files.isEmpty() ? new String[0] : files.split(",")) {
+      Path path = Path.of(Utils.resolveURI(file).getPath());
+      if (file.endsWith(".py")) {
+        Path modules = Utils.createTempDir(System.getProperty("java.io.tmpdir"), "pravega").toPath();
+        path = Files.createSymbolicLink(modules.resolve(path.getFileName()), path).getParent();
+      }
+      found.add(path.toString());
+    }
+    return found;
   }
 
   /** Returns the archives of the application and the session from which tasks can import. */
   private static List<String> packages() {
-    List<String> found = new ArrayList<>(CollectionConverters.asJava(session().artifactManager().getPythonIncludes()));
+    return addArchives(new ArrayList<>(CollectionConverters.asJava(session().artifactManager().getPythonIncludes())));
+  }
+
+  private static List<String> addArchives(List<String> found) {
     Seq<String> files = SparkContext.getOrCreate().listFiles();
     for (String file : CollectionConverters.asJava(files)) {
       String name = file.substring(file.lastIndexOf('/') + 1);

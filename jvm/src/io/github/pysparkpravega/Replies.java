@@ -54,5 +54,5 @@ interface Replies {
   record InsertBegun(InsertHandle insert, byte[] function, String python) {}
   record KeyedWriteBegun(byte[] function, String python) {}
   record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}
-  record MicroBatchEnd(String offset, String latest, Map<String, String> metrics) {}
+  record MicroBatchEnd(String offset, @OrNull String latest, Map<String, String> metrics) {}
 }

@@ -102,32 +102,21 @@ interface Requests {
   record PlanChanges(String table, StructType columns, Map<String, String> options, int limit, @OrNull JsonNode ends,
       int cores, @OrNull List<String> found, @OrNull StructType every, List<Condition> conditions)
       implements Request<PlannedRead> {}
-  record StartOfChanges(String table, Map<String, String> options) implements Request<String> {}
-  record EndOfChanges(String table, Map<String, String> options, String since, @OrNull String last,
-      @OrNull Limits limits, String checkpoint) implements Request<String> {}
-  record LimitsOfChanges(String table, Map<String, String> options) implements Request<Limits> {}
-  record PlanNewChanges(String table, StructType columns, Map<String, String> options, String since, String until,
-      String checkpoint, @OrNull String known, List<String> files, int retain, @OrNull List<String> found)
-      implements Request<PlannedRead> {}
 
-  record StartOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
-      implements Request<String> {}
-  record LastOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
-      implements Request<String> {}
-  record LimitsOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
-      implements Request<Limits> {}
-  record EndOfMicroBatch(String table, @OrNull String id, StructType columns, Map<String, String> options, String since,
-      @OrNull String last, Limits limits, String checkpoint) implements Request<MicroBatchEnd> {}
-  record PlanMicroBatch(String table, @OrNull String id, StructType columns, Map<String, String> options, String since,
-      String until, String checkpoint) implements Request<PlannedRead> {}
-  record PlanRealTime(String table, @OrNull String id, StructType columns, Map<String, String> options, String since,
-      String checkpoint) implements Request<PlannedRead> {}
-  record EndOfRealTime(String table, @OrNull String id, StructType columns, Map<String, String> options,
-      Map<String, String> reached) implements Request<String> {}
-  record CommitMicroBatch(String table, @OrNull String id, StructType columns, Map<String, String> options,
-      String until, String checkpoint) implements Request<Void> {}
-  record StopStream(String table, @OrNull String id, StructType columns, Map<String, String> options,
-      String checkpoint) implements Request<Void> {}
+  record StreamQuery(
+      String table, @OrNull String id, StructType columns, Map<String, String> options, String checkpoint) {}
+  record StartOfStream(StreamQuery query) implements Request<String> {}
+  record LastOfStream(StreamQuery query) implements Request<String> {}
+  record LimitsOfStream(StreamQuery query) implements Request<Limits> {}
+  record EndOfMicroBatch(StreamQuery query, String since, @OrNull String last, Limits limits)
+      implements Request<MicroBatchEnd> {}
+  record KeptRows(@OrNull String known, List<String> files, int retain) {}
+  record BatchRange(String since, String until, @OrNull KeptRows kept, @OrNull List<String> found) {}
+  record PlanMicroBatch(StreamQuery query, BatchRange range) implements Request<PlannedRead> {}
+  record PlanRealTime(StreamQuery query, String since) implements Request<PlannedRead> {}
+  record EndOfRealTime(StreamQuery query, Map<String, String> reached) implements Request<String> {}
+  record CommitMicroBatch(StreamQuery query, String until) implements Request<Void> {}
+  record StopStream(String checkpoint) implements Request<Void> {}
 
   // catalog/protocol/inserts.py
   record BeginInsert(String table, StructType schema, int tasks, Map<String, String> options)

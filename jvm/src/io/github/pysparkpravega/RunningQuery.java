@@ -4,22 +4,12 @@ import io.github.pysparkpravega.Replies.QueryStart;
 import io.github.pysparkpravega.Requests.HaveEnds;
 import io.github.pysparkpravega.Requests.QueryReport;
 import io.github.pysparkpravega.Requests.StreamRead;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
-import org.apache.spark.sql.catalyst.util.QuotingUtils;
-import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.CommandExecutionMode;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -27,7 +17,6 @@ import org.apache.spark.sql.streaming.Trigger;
 
 /** One run of a streaming query that the service wants: the rows of an INSERT, written by micro-batches. */
 final class RunningQuery {
-  private static final String EPOCH_COLUMN = "epoch-column";
   private static final String REFUSED = "refused";
   private static final String ENDED = "ended";
   private static final String OVER = "over";
@@ -62,40 +51,17 @@ final class RunningQuery {
 
   private StreamingQuery begin(SparkSession session) throws Exception {
     RunningQueries.select(session, wanted.catalog(), wanted.namespace());
-    DataSourceV2Relation target =
-        (DataSourceV2Relation) session.table(wanted.into()).queryExecution().analyzed().collectLeaves().head();
-    String epochs = target.table().properties().get(EPOCH_COLUMN);
-    LogicalPlan insert = session.sessionState().sqlParser()
-        .parsePlan("INSERT INTO " + wanted.into() + columnsBut(epochs, target) + "\n" + wanted.query());
-    session.sparkContext().setLocalProperty(StatementChecks.STREAMING, "true");
-    LogicalPlan analyzed;
-    try {
-      analyzed = session.sessionState().executePlan(insert, CommandExecutionMode.SKIP()).analyzed();
-    } finally {
-      session.sparkContext().setLocalProperty(StatementChecks.STREAMING, null);
-    }
-    if (!(analyzed instanceof V2WriteCommand write)) {
+    StreamingInsert insert = StreamingInsert.analyze(session, "INSERT INTO " + wanted.into() + "\n" + wanted.query());
+    if (insert == null) {
       throw new IllegalArgumentException("Spark does not take this query as an INSERT into a table of Pravega.");
     }
-    Dataset<Row> rows = Dataset.ofRows(session, write.query());
-    DataStreamWriter<Row> writer = (epochs == null ? rows : rows.drop(epochs)).writeStream().queryName(wanted.name())
-        .outputMode(wanted.outputMode()).options(wanted.options()).option("checkpointLocation", wanted.checkpoint());
-    bounded = bounded || haveEnds(write.query());
-    if (bounded || wanted.interval() > 0) {
-      writer = writer.trigger(bounded ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval()));
-    }
-    return writer.toTable(wanted.into());
-  }
-
-  /** Returns the columns of an INSERT whose sink writes those of epochs itself; none in words are all. */
-  private static String columnsBut(@OrNull String epochs, DataSourceV2Relation target) {
-    return epochs == null ? "" : Arrays.stream(target.schema().fieldNames()).filter(name -> !name.equals(epochs))
-        .map(QuotingUtils::quoteIdentifier).collect(Collectors.joining(", ", " (", ")"));
+    bounded = bounded || haveEnds(Scripts.optionsOfStreams(insert.query()));
+    Trigger trigger = bounded ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval());
+    return insert.start(wanted.name(), wanted.outputMode(), wanted.checkpoint(), trigger, wanted.options());
   }
 
   /** Ends lie in the past, so what there is now is all that the query will ever read. */
-  private boolean haveEnds(LogicalPlan query) {
-    List<Map<String, String>> reads = Scripts.optionsOfStreams(query);
+  private boolean haveEnds(List<Map<String, String>> reads) {
     return reads.stream().noneMatch(Map::isEmpty)
         && service.call(new HaveEnds(reads.stream().map(StreamRead::new).toList()));
   }

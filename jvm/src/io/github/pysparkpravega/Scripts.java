@@ -5,8 +5,10 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LeafNode;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
@@ -19,7 +21,9 @@ import scala.runtime.BoxedUnit;
 public final class Scripts {
   private Scripts() {}
 
+  /** Parses a text. Variables such as ${name} are looked up in the active session. */
   public static LogicalPlan parse(SparkSession session, String text) throws ParseException {
+    SparkSession.setActiveSession(session);
     return session.sessionState().sqlParser().parsePlan(text);
   }
 
@@ -36,6 +40,12 @@ public final class Scripts {
       return BoxedUnit.UNIT;
     });
     return found;
+  }
+
+  /** Returns the INSERT of a parsed statement, which may begin WITH; null if it is another one. */
+  public static InsertIntoStatement findInsert(LogicalPlan parsed) {
+    LogicalPlan inner = parsed instanceof UnresolvedWith with ? with.child() : parsed;
+    return inner instanceof InsertIntoStatement insert ? insert : null;
   }
 
   /** Returns whether a plan reads a STREAM, even within a WITH. */

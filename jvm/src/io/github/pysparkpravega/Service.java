@@ -4,6 +4,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -55,11 +57,13 @@ final class Service {
   private Service(String python) {
     this.python = python;
     // With -P, the service does not import modules from the driver's working directory.
-    ProcessBuilder builder = new ProcessBuilder(python, "-P", "-m", "pyspark_pravega.catalog.service");
+    ProcessBuilder builder = new ProcessBuilder(
+        new ArrayList<>(List.of(python, "-P", "-m", "pyspark_pravega.catalog.service")));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
-    PythonWorkers.addPackages(builder.environment());
+    builder.environment().computeIfPresent("PYTHONPATH", (key, path) -> PythonWorkers.dropEmptyEntries(path));
     builder.environment().putIfAbsent("GRPC_VERBOSITY", "ERROR"); // read when Python loads gRPC; it logs refused handshakes
     try {
+      builder.command().addAll(PythonWorkers.ofStart());
       process = builder.start();
     } catch (IOException e) {
       throw PravegaException.unchecked(new PravegaException(FAILED, SYSTEM_ERROR,

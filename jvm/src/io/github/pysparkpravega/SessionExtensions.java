@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.util.ShutdownHookManager;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
@@ -15,6 +16,7 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
     implements SparkSessionExtensionsProvider {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    hideFailuresOfShutdown(Thread.currentThread());
     extensions.injectPostHocResolutionRule(session -> new NearTables((SparkSession) session));
     extensions.injectPostHocResolutionRule(session -> new StatementChecks((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new QueryStartChecks());
@@ -25,6 +27,16 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
       return new StatementParser((SparkSession) session, parser);
     });
     return BoxedUnit.UNIT;
+  }
+
+  /** At Ctrl-C while a shell starts, its thread would end with a stack, because what it still sets up is refused. */
+  private static void hideFailuresOfShutdown(Thread thread) {
+    Thread.UncaughtExceptionHandler usual = thread.getUncaughtExceptionHandler();
+    thread.setUncaughtExceptionHandler((failed, error) -> {
+      if (!ShutdownHookManager.inShutdown()) {
+        usual.uncaughtException(failed, error);
+      }
+    });
   }
 
   /** Returns whether a session began with these extensions: one that got the jar later did not. */

@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
@@ -64,6 +65,9 @@ final class StatementChecks extends Rule<LogicalPlan> {
       // Spark 4.1.0 and 4.2.0 take the table for the stream of the same name, and then find an internal error.
       table.refuse("INSERT ... FROM STREAM");
     }
+    if (plan.isStreaming() && !(plan instanceof Command) && !(plan instanceof WriteToStream) && Callers.isSqlClient()) {
+      refuseSelect(plan);
+    }
     plan.foreachWithSubqueries(part -> {
       if (part instanceof StreamingRelationV2 read) {
         checkReadOptions(read);
@@ -88,6 +92,16 @@ final class StatementChecks extends Rule<LogicalPlan> {
     } else {
       SparkLine.checkChanges(read);
     }
+  }
+
+  /** Refuses a SELECT that a shell or a client of JDBC would run at once: Spark's own words name neither way out. */
+  private static void refuseSelect(LogicalPlan plan) {
+    plan.foreach(part -> {
+      if (part instanceof StreamingRelationV2 read && read.table() instanceof PravegaTable table) {
+        table.refuse("SELECT ... FROM STREAM");
+      }
+      return BoxedUnit.UNIT;
+    });
   }
 
   private boolean areStreamsWritten() {

@@ -153,7 +153,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
     service().refuse(from, "RENAME");
   }
 
-  // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE is refused before anything is dropped.
+  // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE of a table is refused before anything is dropped.
 
   @Override
   default StagedTable stageCreate(Identifier ident, TableInfo info)
@@ -169,7 +169,11 @@ interface Tables extends StagingTableCatalog, LineCatalog {
 
   @Override
   default StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
-    service().refuse(ident, "CREATE OR REPLACE TABLE");
-    return null;
+    if (tableExists(ident)) {
+      service().refuse(ident, "CREATE OR REPLACE TABLE");
+    }
+    PravegaTable made = create(ident, NewTables.ofQuery(info), info.properties(), false);
+    made.noteMadeByStatement();
+    return made;
   }
 }

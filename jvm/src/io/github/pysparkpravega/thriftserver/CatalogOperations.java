@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.OperationHandle;
+import org.apache.hive.service.cli.SessionHandle;
 import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
 import org.apache.hive.service.cli.operation.GetCatalogsOperation;
 import org.apache.hive.service.cli.operation.GetColumnsOperation;
@@ -32,6 +33,10 @@ final class CatalogOperations extends OperationManager {
 
   CatalogOperations(SparkSQLOperationManager spark) {
     this.spark = spark;
+  }
+
+  Map<SessionHandle, SparkSession> sessions() {
+    return spark.sessionToContexts();
   }
 
   private SparkSession session(HiveSession connection) {

@@ -9,6 +9,7 @@ import org.apache.hive.service.cli.OperationState;
 import org.apache.hive.service.cli.operation.GetPrimaryKeysOperation;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.rpc.thrift.TRowSet;
+import org.apache.hive.service.rpc.thrift.TTableSchema;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
@@ -57,6 +58,14 @@ final class PrimaryKeysOperation extends GetPrimaryKeysOperation {
           found.namespace().catalog(), found.namespace().name(), found.name(),
           String.join(".", column.fieldNames()), ++position, key.name()});
     }
+  }
+
+  /** Returns Hive's columns with the name that JDBC gives to the fifth: Hive's is KEQ_SEQ. */
+  @Override
+  public TTableSchema getResultSetSchema() throws HiveSQLException {
+    TTableSchema schema = super.getResultSetSchema().deepCopy();
+    schema.getColumns().get(4).setColumnName("KEY_SEQ");
+    return schema;
   }
 
   @Override

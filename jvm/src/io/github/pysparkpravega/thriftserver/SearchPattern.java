@@ -25,12 +25,20 @@ final class SearchPattern {
     StringBuilder regex = new StringBuilder();
     StringBuilder name = new StringBuilder();
     boolean wild = false;
+    int last = -1;
     String text = pattern == null || pattern.isEmpty() ? "%" : pattern;
     for (int i = 0; i < text.length(); i++) {
       char c = text.charAt(i);
       if (c == '%' || c == '_') {
         wild = true;
-        regex.append(c == '%' ? ".*" : ".");
+        if (c == '_') {
+          regex.append('.');
+          continue;
+        }
+        // What is between two % is sought once, never again: else many % over a long name would take years.
+        regex.append(last < 0 ? "" : ")");
+        last = regex.length();
+        regex.append("(?>.*?");
         continue;
       }
       if (c == '\\' && i + 1 < text.length() && "%_\\".indexOf(text.charAt(i + 1)) >= 0) {
@@ -38,6 +46,9 @@ final class SearchPattern {
       }
       regex.append(Pattern.quote(String.valueOf(c)));
       name.append(c);
+    }
+    if (last >= 0) {
+      regex.replace(last, last + "(?>.*?".length(), "(?:.*").append(')');
     }
     return new SearchPattern(Pattern.compile(regex.toString(), Pattern.DOTALL), wild ? null : name.toString());
   }

@@ -1,0 +1,159 @@
+"""The rows of several streams, as a streaming query reads them as one: it finds new streams on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    SchemaNotFoundError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.sql import options as o
+
+from ..positions.identity import identify
+from ..positions.snapshot import SegmentSlice
+from ..scan.event_planning import has_times
+from ..scan.planned_scan import PlannedScan
+from ..stream_source.admission import Limits, read_limits
+from ..stream_source.event_time_drift import check_times
+from ..stream_source.memory import FoundByName, FoundStreams, QueryMemory
+from ..stream_source.merged_source import MemberStream, MergedTableStream
+from ..stream_source.planning import StreamedTable, TableStream
+from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
+from ..tables.merged_table import MemberChoice, check_member
+from ..tables.open_table import OpenTable
+from ..tables.stream_table import StreamTable
+
+_UNFINISHED_SECONDS = 30.0
+"""Seconds that a new stream may have no schema before it counts as one that does not fit."""
+
+
+PlanSlices: TypeAlias = Callable[[StreamTable, Mapping[int, Sequence[SegmentSlice]]], PlannedScan]
+"""Of a table and the slices of its members, by their places."""
+
+
+class MergedSource(StreamSource):
+    """Reads a table of several streams."""
+
+    def __init__(self, opened: OpenTable, reader: StreamReader, plan: PlanSlices) -> None:
+        """Take a table and its reader. `plan` fixes what a micro-batch reads of the streams that were found.
+
+        Raises InvalidOptionError or UnsupportedOperationError for options and columns that need one stream.
+        """
+        self._pravega, self._table, self._options = opened.pravega, opened.table, opened.options
+        self._reader, self._plan = reader, plan
+        options, stream = self._options, opened.stream
+        if options.is_set(o.CONSUMER):
+            raise InvalidOptionError(
+                f"'{options.name(o.CONSUMER)}' is a position in one stream, but {stream} is several streams. Leave "
+                "it out, or read one stream."
+            )
+        if has_times(self._table, reader.columns):
+            raise UnsupportedOperationError(
+                f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {stream} is "
+                "several streams. Leave the columns out, or read one stream."
+            )
+        self._choice = MemberChoice.of(options, stream.scope)
+        self._found = FoundStreams(time.monotonic(), self._list_loaded())
+
+    def start(self) -> str:
+        return self._open().start().to_json()
+
+    def last(self) -> str:
+        return self._open().last().to_json()
+
+    def limits(self) -> Limits:
+        check_times(self._pravega, self._table.members, self._options)
+        return read_limits(self._options)
+
+    def check(self, offset: str) -> None:
+        self._open().read_offset(offset)
+
+    def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
+        reading = self._open()
+        begin = reading.read_offset(since)
+        bound = None if last is None else reading.read_offset(last)
+        end = reading.end(begin, bound, limits, self._query())
+        reached = since if end.offset is begin else end.offset.to_json()
+        return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
+
+    def plan(self, batch: BatchRange) -> PlannedScan:
+        """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
+        streams = self._look()
+        reading = self._open(streams)
+        found = reading.slices(reading.read_offset(batch.since), reading.read_offset(batch.until))
+        numbers = {name: number for number, name in enumerate(streams)}
+        table = replace(self._table, members=tuple(member for member, _ in streams.values()))
+        slices = {numbers[name]: pieces for name, pieces in found.items() if pieces}
+        return self._plan(table, slices)
+
+    def plan_real_time(self, since: str) -> PlannedScan:
+        raise UnsupportedOperationError(
+            f"{self._reader.name} is several streams, which real-time mode cannot follow. Read one stream, or use "
+            "another trigger."
+        )
+
+    def _look(self) -> FoundByName:
+        """Find the streams, if it is time to look for new ones.
+
+        Raises DifferentSchemasError for a new stream that does not fit the others.
+        """
+        found = self._found
+        with found.lock:
+            if time.monotonic() - found.at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
+                found.streams = self._discover(found)
+                found.at = time.monotonic()
+            return found.streams
+
+    def _open(self, streams: FoundByName | None = None) -> MergedTableStream:
+        members = {}
+        for name, (table, known) in (self._look() if streams is None else streams).items():
+            read = StreamedTable(table, known, self._reader.columns, self._options)
+            segments = self._reader.memory.segments(self._pravega, table.stream)
+            stream = TableStream(self._pravega, segments, read)
+            members[name] = MemberStream(read, stream, self._query().member(name))
+        drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
+        return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS), drift=drift)
+
+    def _query(self) -> QueryMemory:
+        return self._reader.memory.query(self._reader.checkpoint)
+
+    def _list_loaded(self) -> FoundByName:
+        scope, table = self._table.stream.scope, self._table
+        names = [member.name_in(scope) for member in self._choice.listed] or [one.stream.name for one in table.members]
+        return {name: (member, member.identity) for name, member in zip(names, table.members, strict=True)}
+
+    def _discover(self, before: FoundStreams) -> FoundByName:
+        names = self._choice.find_existing(self._pravega)
+        before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
+        found = {name: before.streams[name] for name in names if name in before.streams}
+        for name in names:
+            if name not in found and (member := self._load_new_member(name, before.unfinished)) is not None:
+                found[name] = (member, identify(self._pravega, member.stream))
+        return found
+
+    def _load_new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
+        """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.
+
+        Raises DifferentSchemasError for one that does not fit.
+        """
+        since = unfinished.setdefault(name, time.monotonic())
+        overdue = time.monotonic() - since > _UNFINISHED_SECONDS
+        try:
+            [member] = self._reader.load_members(
+                self._pravega, self._options, self._choice.scope, [name], self._table.schema
+            )
+        except (SchemaNotFoundError, StreamNotFoundError):
+            if overdue:
+                raise
+            return None
+        if member.format == "raw" != self._table.format and not overdue:
+            return None
+        check_member(self._table, member)
+        del unfinished[name]
+        return member

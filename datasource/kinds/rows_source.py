@@ -1,0 +1,105 @@
+"""The rows of a table of one stream, as a streaming query reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_drift
+
+from ..positions.snapshot import SegmentSlice
+from ..scan.event_planning import has_times
+from ..scan.event_times import EventTimes
+from ..scan.planned_scan import PlannedScan
+from ..stream_source.admission import Limits, read_limits
+from ..stream_source.event_time_drift import check_times
+from ..stream_source.planning import StreamedTable, TableStream
+from ..stream_source.reading_queries import KnownMarks
+from ..stream_source.real_time import follow
+from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
+from ..tables.open_table import OpenTable
+from .kind import MicroBatchScan
+
+
+class RowsSource(StreamSource):
+    """Reads a table of events. A consumer, if the query has one, holds back what it has yet to read."""
+
+    def __init__(self, opened: OpenTable, reader: StreamReader, plan: Callable[[MicroBatchScan], PlannedScan]) -> None:
+        """Take a table and its reader. `plan` fixes what a micro-batch reads."""
+        self._opened, self._reader, self._plan_micro_batch = opened, reader, plan
+        self._read = StreamedTable(opened.table, reader.id, reader.columns, opened.options)
+        segments = reader.memory.segments(opened.pravega, opened.stream)
+        self._stream = TableStream(opened.pravega, segments, self._read)
+        self._has_times = has_times(opened.table, reader.columns)
+
+    def start(self) -> str:
+        return self._stream.start().to_json()
+
+    def last(self) -> str:
+        return self._stream.last().to_json()
+
+    def limits(self) -> Limits:
+        check_times(self._opened.pravega, [self._opened.table], self._opened.options)
+        return read_limits(self._opened.options)
+
+    def check(self, offset: str) -> None:
+        self._read.read_offset(offset)
+
+    def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
+        begin = self._read.read_offset(since)
+        self._consume(begin.cut)
+        bound = None if last is None else self._read.read_offset(last)
+        if bound is not None:
+            # With availableNow no commit of the last batch comes, but its offset does, and Spark has stored it by then:
+            # asynchronous progress tracking, which stores it later, is not possible with this trigger.
+            self._reader.queries.note_committed(self._reader.checkpoint, begin.cut)
+        end = self._stream.end(begin, bound, limits, self._reader.memory.query(self._reader.checkpoint))
+        reached = end.offset
+        if reached is not begin and self._has_times:
+            reached = replace(reached, marks=self._marks().end())
+        # The same text, even if the query reads other columns now: else Spark would treat it as new.
+        text = since if reached is begin else reached.to_json()
+        return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
+
+    def plan(self, batch: BatchRange) -> PlannedScan:
+        since, until = self._read.read_offset(batch.since), self._read.read_offset(batch.until)
+        begin = since.cut if until.begin is None else StreamCut(self._read.stream, until.begin)
+        self._consume(begin)
+        times = None
+        if self._has_times:
+            marks = self._marks()
+            known = marks.end() if until.marks is None else until.marks
+            times = marks.times(begin.positions, until.cut.positions, known)
+        return self._plan(self._stream.slices(since, until), times)
+
+    def commit(self, until: str) -> None:
+        self._reader.queries.note_committed(self._reader.checkpoint, self._read.read_offset(until).cut)
+
+    def plan_real_time(self, since: str) -> PlannedScan:
+        if self._has_times:
+            raise UnsupportedOperationError(
+                "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
+                "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
+            )
+        refuse_drift(self._opened.options, "real-time mode")
+        begin = self._read.read_offset(since)
+        self._consume(begin.cut)
+        return follow(self._plan(self._stream.open_slices(begin)))
+
+    def end_of_real_time(self, reached: Mapping[int, int]) -> str:
+        return self._read.offset(reached).to_json()
+
+    def _plan(self, slices: list[SegmentSlice], times: EventTimes | None = None) -> PlannedScan:
+        return self._plan_micro_batch(MicroBatchScan(slices, self._reader.columns, self._reader.checkpoint, times))
+
+    def _marks(self) -> KnownMarks:
+        return self._reader.queries.marks(self._opened.pravega, self._read.stream, self._reader.checkpoint)
+
+    def _consume(self, begin: StreamCut) -> None:
+        """Let the query's consumer, if it has one, hold what follows the start of its run's first batch."""
+        if (consumer := self._read.options.get(o.CONSUMER)) is not None:
+            reader = self._reader
+            reader.queries.consume(self._opened.pravega, consumer, begin, reader.checkpoint, reader.hold)

@@ -1,0 +1,72 @@
+package io.github.pysparkpravega;
+
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.types.StructType;
+
+/** What a streaming query reads: the service knows its offsets, and plans what lies between two of them. */
+abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+  final PravegaTable table;
+  final StreamQuery query;
+  private String last;
+  volatile MicroBatchEnd end;
+
+  PravegaStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
+    this.table = table;
+    this.query = table.query(columns, options, checkpoint);
+  }
+
+  /** Returns the name of the source in a query's progress. */
+  @Override
+  public String toString() {
+    return table.name();
+  }
+
+  <T> T ask(Request<T> request) {
+    return table.service().repeat(request);
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return new JsonOffset(ask(new StartOfStream(query)));
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return ReadLimits.of(ask(new LimitsOfStream(query)));
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    last = ask(new LastOfStream(query));
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    end = ask(new EndOfMicroBatch(query, start.json(), last, ReadLimits.describe(limit)));
+    return new JsonOffset(end.offset());
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return new JsonOffset(json);
+  }
+
+  @Override
+  public void commit(Offset end) {}
+
+  @Override
+  public void stop() {
+    ask(new StopStream(query.checkpoint()));
+  }
+}

@@ -1,0 +1,192 @@
+"""How many calls of the servers a small statement takes, once the service knows the table."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.traced import make_traced_python
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.local.state import ClusterInfo
+
+TIMED = ("checkTransactionState", "pingTransaction")
+"""Calls whose number depends on time: until the server has committed, and to keep a transaction alive."""
+LOADED = Counter({"getStreamConfiguration": 1, "GET group": 1, "GET schemas": 1, "read an attribute of": 1})
+"""A table that is loaded: all that another program may have changed, and whether it is still the same stream."""
+PLANNED = Counter({"read table": 2, "look up": 1})
+"""A scan: the ends of all segments between two looks at the commit log."""
+
+
+class Traced:
+    """The tables of a catalog whose service tells of its calls."""
+
+    def __init__(self, spark: SparkSession, catalog: str, trace: Path) -> None:
+        self._spark = spark
+        self._trace = trace
+        self.catalog = catalog
+
+    def run(self, statement: str) -> tuple[list[Any], Counter[str], Counter[str]]:
+        """Return the rows of a statement, the requests of the service, and the calls of the servers."""
+        rows: list[Any] = []
+        requests, calls = self.during(lambda: rows.extend(map(tuple, self._spark.sql(statement).collect())))
+        return rows, requests, calls
+
+    def during(self, action: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
+        """Return the requests of the service, and the calls of the servers, while something is done."""
+        before = len(self._trace.read_text())
+        action()
+        lines = [json.loads(line) for line in self._trace.read_text()[before:].splitlines()]
+        texts = [re.sub(r" took [0-9.]+ ms$", "", text) for _, _, _, text in lines if " took " in text]
+        requests = Counter(text.strip("'") for text in texts if text.startswith("'"))
+        calls = Counter(_kind(text) for text in texts if not text.startswith("'"))
+        return requests, Counter({kind: count for kind, count in calls.items() if kind not in TIMED})
+
+
+def _kind(text: str) -> str:
+    """Name a call without what differs between streams."""
+    text = re.sub(r"( \d+ segments)? at \S+$", "", text)
+    text = re.sub(r"^(\w+) to key-value table .*|^(\w+) key-value table .*", r"\1\2 table", text)
+    text = re.sub(r"/v1/groups/[^/]+$", "group", text)
+    return re.sub(r"/v1/groups/[^/]+/(schemas/schema/\d+|encodings/\d+|\w+)$", r"\1", text)
+
+
+@pytest.fixture
+def traced(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Iterator[Traced]:
+    """A catalog of the session beside the others, with a service of its own."""
+    python, trace = make_traced_python(tmp_path)
+    name = f"traced{time.monotonic_ns()}"
+    confs = {
+        "": "io.github.pysparkpravega.PravegaCatalog",
+        ".controller-uri": cluster.controller_uri,
+        ".schema-registry-uri": cluster.registry_uri,
+        ".python": str(python),
+    }
+    for key, value in confs.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    yield Traced(spark, name, trace)
+    for key in confs:
+        spark.conf.unset(f"spark.sql.catalog.{name}{key}")
+
+
+def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str) -> None:
+    table = f"{traced.catalog}.`{scope}`.of_a_day"
+    properties = "'scaling.min-segments'='4'"
+    traced.run(f"CREATE TABLE {table} (id BIGINT, name STRING) USING pravega TBLPROPERTIES ({properties})")
+    insert, count = f"INSERT INTO {table} VALUES (1, 'one')", f"SELECT count(*) FROM {table}"
+    traced.run(insert)
+    traced.run(count)
+
+    for statement, schemas in {
+        f"SELECT * FROM {table} LIMIT 10": 1,
+        f"SELECT name, count(*) FROM {table} GROUP BY name": 1,
+        f"SELECT name FROM {table} WHERE id = 1": 1,
+        f"SELECT count(*) FROM {table} WHERE id = 1": 1,
+        f"SELECT count(*) FROM {table} WHERE _offset >= 0": 0,
+        count: 0,
+    }.items():
+        rows, requests, calls = traced.run(statement)
+        assert len(rows) == 1
+        asked = {"take_aggregation": 1} if "count" in statement else {}  # which calls no server
+        asked |= {"take_conditions": 1} if "WHERE" in statement else {}  # nor does this
+        assert requests == {"load_table": 2, "plan_scan": 1, **asked}, statement
+        of_log = {"look up": 1} if statement == count else {}  # whether anything was taken from the stream
+        assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": schemas, **of_log}), statement
+
+    _, requests, calls = traced.run(insert)
+    assert requests == {"load_table": 1, "begin_insert": 1, "commit_insert": 1}
+    del calls["look up"]  # how often the commit looks depends on time
+    assert calls == {
+        "getStreamConfiguration": 1,
+        "GET group": 1,
+        "GET schemas": 1,
+        "read an attribute of": 1,
+        "createTransaction": 1,
+        "GET encodings/0": 1,
+        "seal": 1,
+        "read table": 1,
+        "write table": 2,
+        "commitTransaction": 1,
+    }
+
+
+def test_calls_of_a_view(traced: Traced, scope: str) -> None:
+    """Only a name that no stream has is looked for elsewhere. A call that finds no stream is not counted.
+
+    The scope's table is asked for several streams of the name, and then for a view.
+    """
+    table = f"{traced.catalog}.`{scope}`.t"
+    traced.run(f"CREATE TABLE {table} (id BIGINT) USING pravega")
+    traced.run(f"CREATE VIEW {table}_of_all AS SELECT * FROM {table}")
+    traced.run(f"INSERT INTO {table} VALUES (1)")
+    traced.run(f"SELECT * FROM {table}_of_all")
+    rows, requests, calls = traced.run(f"SELECT * FROM {table}_of_all")
+    assert rows == [(1,)] and requests == {"load_table": 3, "plan_scan": 1}
+    view = Counter({"getKeyValueTableConfiguration": 1, "read table": 2})
+    assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": 1}) + view
+
+
+def test_calls_of_a_condition_on_the_routing_key(traced: Traced, scope: str) -> None:
+    """The promise is looked up once more, after the segments were measured."""
+    table = f"{traced.catalog}.`{scope}`.t"
+    properties = "'routing-key'='id', 'scaling.min-segments'='4'"
+    traced.run(f"CREATE TABLE {table} (id BIGINT) USING pravega TBLPROPERTIES ({properties})")
+    traced.run(f"INSERT INTO {table} SELECT id FROM range(100)")
+    statement = f"SELECT id FROM {table} WHERE id = 7"
+    _, _, calls = traced.run(statement)
+    assert calls["getCurrentSegments"] > 0  # which also tell the segments' key ranges, once
+    rows, requests, calls = traced.run(statement)
+    assert rows == [(7,)] and requests == {"load_table": 2, "take_conditions": 1, "plan_scan": 1}
+    assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": 1, "getStreamConfiguration": 1})
+
+
+@pytest.mark.parametrize("change", ["scaled", "made again"])
+def test_what_another_program_changes_is_seen_at_once(
+    traced: Traced, spark: SparkSession, pravega: Pravega, scope: str, change: str
+) -> None:
+    table, stream = f"{traced.catalog}.`{scope}`.t", Stream(scope, "t")
+    create = f"CREATE TABLE pravega.`{scope}`.t (id BIGINT) USING pravega"
+    spark.sql(create)
+    spark.sql(f"INSERT INTO pravega.`{scope}`.t VALUES (1)")
+    for _ in range(2):
+        assert traced.run(f"SELECT id FROM {table}")[0] == [(1,)]
+    if change == "scaled":
+        (segment,) = pravega.controller.current_segments(stream)
+        pravega.controller.scale_stream(stream, [segment.segment_id], [(0, 0.5), (0.5, 1)])
+    else:
+        spark.sql(f"DROP TABLE pravega.`{scope}`.t")
+        spark.sql(create + " TBLPROPERTIES ('scaling.min-segments'='3')")
+    spark.sql(f"INSERT INTO pravega.`{scope}`.t SELECT 2 FROM range(10)")
+    found, _, calls = traced.run(f"SELECT id FROM {table}")
+    assert sorted(found) == [(1,)] * (change == "scaled") + [(2,)] * 10
+    assert calls["getSegmentsBetween"] == 1
+    assert sorted(traced.run(f"SELECT id FROM {table}")[0]) == sorted(found)
+
+
+def test_calls_of_a_micro_batch_of_changes(traced: Traced, spark: SparkSession, scope: str) -> None:
+    """The controller has said before that these segments make a position of the stream, and tells no news of it."""
+    table, by_others = f"{traced.catalog}.`{scope}`.changing", f"pravega.`{scope}`.changing"
+    spark.sql(f"CREATE TABLE {by_others} (id BIGINT) USING pravega TBLPROPERTIES ('scaling.min-segments'='2')")
+    spark.sql(f"INSERT INTO {by_others} VALUES (0)")
+    query = spark.readStream.changes(table).writeStream.format("noop").start()
+
+    def insert_and_read() -> None:
+        spark.sql(f"INSERT INTO {by_others} VALUES (1)")
+        query.processAllAvailable()
+
+    try:
+        query.processAllAvailable()
+        insert_and_read()
+        requests, calls = traced.during(insert_and_read)
+    finally:
+        query.stop()
+    assert requests["plan_micro_batch"] == 1 and requests["end_of_micro_batch"]
+    assert set(calls) == {"look up", "read table"}
