@@ -48,7 +48,8 @@ from tests.datasource.transactions import (
 )
 
 COMMITS = 30
-"""After so many commits parts of one have surely been seen, if they can be."""
+MOST_COMMITS = 600
+"""After so many commits a part of one has surely been seen, if it can be: 30 were too few once in some hundred runs."""
 FEW_COMMITS = 10
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -272,7 +273,7 @@ class TestReaders:
                 ),
             ]
             try:
-                while commits < least or (commits < COMMITS and not torn(anyhow)):
+                while commits < least or (commits < MOST_COMMITS and not torn(anyhow)):
                     insert_into_all(pravega, stream, segments)
                     commits += 1
             finally:
