@@ -121,11 +121,11 @@ class NamedKeyValueTable(_Scoped):
     """A key-value table named as such, `name$kvtable`."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
-        found = key_value_tables.load(self.catalog, self.address)
-        if found is None:
+        description = key_value_tables.load(self.catalog, self.address)
+        if description is None:
             name = self.catalog.named(*self.identifier.namespace, TableName.parse(self.identifier.name).stream)
             raise StreamNotFoundError(f"There is no key-value table {name}.")
-        return found
+        return description
 
     def exists(self) -> bool:
         return key_value_tables.has_table(self.catalog, self.address.stream)
@@ -195,8 +195,8 @@ class TableOfScope(_Scoped):
             return super().load(request)
         except (StreamNotFoundError, PermissionDeniedError):
             refused = _find_what_no_view_has(request)
-            wanted = request.or_view or refused is not None
-            view = views.find(self.catalog, self.identifier, to_read=refused is None) if wanted else None
+            reads_view = request.or_view or refused is not None
+            view = views.find(self.catalog, self.identifier, to_read=refused is None) if reads_view else None
             if view is None:
                 raise
             if refused is not None:
@@ -217,11 +217,11 @@ class TableOfScope(_Scoped):
         stream = self.address.stream
         if not self._is_stream():
             return key_value_tables.is_declared(self.catalog, stream) or merged_tables.has_table(self.catalog, stream)
-        found = stream_tables.find_complete(self.catalog, stream)
-        if found is None:
+        table = stream_tables.find_complete(self.catalog, stream)
+        if table is None:
             return False
         # Callers may write as soon as they know that it exists: a statement that is still making it must not undo it.
-        remove_mark(self.catalog, found)
+        remove_mark(self.catalog, table)
         return True
 
     def _is_stream(self) -> bool:

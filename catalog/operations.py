@@ -217,15 +217,15 @@ class Operations:
         assert_never(request)
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
-        table, given, micro_batch = request.table, request.options, None
+        table, written_options, micro_batch = request.table, request.options, None
         with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
-                given = select_write_options(table, given)
+                written_options = select_write_options(table, written_options)
                 micro_batch = MicroBatch(request.query, request.run, request.epoch)
-            options = catalog.options(write=given)
+            options = catalog.options(write=written_options)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, request.schema, request.tasks, given, micro_batch)
+            start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch)
             return self._inserts.begin(catalog, prepared, start)
 
 

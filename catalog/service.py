@@ -55,9 +55,9 @@ class Calls:
                     self._begin(int(number), text)
                     continue
                 with self._lock:
-                    found = self._running.get(int(number))
-                if found is not None:
-                    found[0].cancel()
+                    call = self._running.get(int(number))
+                if call is not None:
+                    call[0].cancel()
                 take_back(int(number))
         except BaseException:
             LOG.exception("The driver's requests cannot be read.")

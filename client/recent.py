@@ -29,17 +29,17 @@ class Recent(Generic[K, T]):
 
     def get(self, name: K, find: Callable[[], T]) -> T:
         """Return the value of a name, or else find it by `find`; concurrent callers get the same."""
-        known = self.find(name)
-        if known is not None:
-            return known
-        found = find()
+        existing = self.find(name)
+        if existing is not None:
+            return existing
+        value = find()
         with self._lock:
-            return self._keep(name, self._found.get(name, found))
+            return self._keep(name, self._found.get(name, value))
 
-    def put(self, name: K, found: T) -> None:
+    def put(self, name: K, value: T) -> None:
         """Remember one finding."""
         with self._lock:
-            self._keep(name, found)
+            self._keep(name, value)
 
     def pop(self, name: K) -> T | None:
         """Forget what is known under a name, and return it."""
@@ -51,9 +51,9 @@ class Recent(Generic[K, T]):
         with self._lock:
             return list(self._found.items())
 
-    def _keep(self, name: K, found: T) -> T:
-        self._found[name] = found
+    def _keep(self, name: K, value: T) -> T:
+        self._found[name] = value
         self._found.move_to_end(name)
         while len(self._found) > self._most:
             self._found.popitem(last=False)
-        return found
+        return value

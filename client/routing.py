@@ -102,9 +102,9 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
 
     Raises InvalidRowError for a null and for a key longer than MAX_KEY; names the row.
     """
-    found = _hash_natively(keys)
-    if found is not None:
-        return found
+    hashes = _hash_natively(keys)
+    if hashes is not None:
+        return hashes
     units, starts, lengths = _convert_to_utf16_units(keys)
     if len(lengths) and lengths.max() > MAX_KEY:
         row = int(np.argmax(lengths > MAX_KEY))
@@ -120,8 +120,8 @@ def _hash_natively(keys: Any) -> npt.NDArray[np.float64] | None:
     module = native.get_module()
     if module is None or str(getattr(keys, "type", "")) not in _STRINGS:
         return None
-    found = module.hash_keys(keys, _EVENT_SEED, MAX_KEY)
-    return None if found is None else np.frombuffer(found, np.float64)
+    hashes = module.hash_keys(keys, _EVENT_SEED, MAX_KEY)
+    return None if hashes is None else np.frombuffer(hashes, np.float64)
 
 
 def _convert_to_utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -101,7 +101,7 @@ def load_grpc_root_certificates(config: ClientConfig) -> bytes:
 
 def load_system_root_certificates() -> bytes:
     """Return the CAs that `ssl.create_default_context()` trusts, as PEM, with SSL_CERT_FILE and SSL_CERT_DIR."""
-    found = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
+    every_certificate = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
     # OpenSSL reads a directory of CAs only when it verifies, so the context above does not list those.
     directory = ssl.get_default_verify_paths().capath
     if directory is not None:
@@ -112,8 +112,8 @@ def load_system_root_certificates() -> bytes:
             except (OSError, ValueError):
                 # OpenSSL skips unreadable entries (dangling links) of such a directory too.
                 continue
-            found.update(dict.fromkeys(certificates))
-    return "".join(ssl.DER_cert_to_PEM_cert(der) for der in found).encode("ascii")
+            every_certificate.update(dict.fromkeys(certificates))
+    return "".join(ssl.DER_cert_to_PEM_cert(der) for der in every_certificate).encode("ascii")
 
 
 def find_server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
@@ -168,8 +168,8 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
             "address (tls:// or tcp://)?"
         )
     why = describe_unreached(error)
-    known = why if isinstance(error, socket.gaierror) else None
-    reason = known or error.strerror or str(error) or type(error).__name__
+    resolution_error = why if isinstance(error, socket.gaierror) else None
+    reason = resolution_error or error.strerror or str(error) or type(error).__name__
     unavailable = ServerUnavailableError(
         f"cannot reach the server at {endpoint} ({reason}); check the address, and that the server runs"
     )
@@ -244,8 +244,8 @@ def find_grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
     """Return the error for the TLS failure behind gRPC's UNAVAILABLE, or None without one."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
-            found = _GRPC_VERIFICATION.search(details)
-            return make(endpoint, found.group(1).strip() if found else "verification failed")
+            match = _GRPC_VERIFICATION.search(details)
+            return make(endpoint, match.group(1).strip() if match else "verification failed")
     if any(mark in details for mark in _GRPC_OTHER_FAILURES):
         return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
     return None

@@ -62,6 +62,6 @@ def read_credentials(options: o.Options) -> Credentials | None:
     ((parts, make),) = chosen
     values = [options.get(part) for part in parts]
     if None in values:
-        wanted, given = sorted(parts, key=lambda part: options.get(part) is not None)
-        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; set both or neither.")
+        missing, present = sorted(parts, key=lambda part: options.get(part) is not None)
+        raise InvalidOptionError(f"'{present.key}' is set without '{missing.key}'; set both or neither.")
     return make(*values)

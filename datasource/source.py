@@ -102,8 +102,8 @@ class PravegaDataSource(DataSource):
             raise self._describe_refusal("mode('overwrite')")
         options = _resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
-        found = write_settings(options)
-        settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
+        own = write_settings(options)
+        settings = WriteSettings(_LONGEST_LEASE, own.commit_timeout, own.spool_memory)
         with connect(read_client_config(options)) as pravega:
             table = load_table_of_options(pravega, options, schema, writing=True)
             refuse_stream_column(options, "in Spark without the adapter's jar")
@@ -139,8 +139,8 @@ class PravegaDataSource(DataSource):
         return options
 
     def _describe_refusal(self, statement: str) -> UnsupportedOperationError:
-        given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
-        return UnsupportedOperationError(describe_refusal(statement, "/".join(given) or "a stream"))
+        texts = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
+        return UnsupportedOperationError(describe_refusal(statement, "/".join(texts) or "a stream"))
 
 
 class _RefusedReader(DataSourceStreamReader):

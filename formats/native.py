@@ -76,9 +76,9 @@ class NativeReader(PayloadReader):
         self.decoder = decoder
         self._reference = reference
         nothing = EventBuffer.of([])
-        wanted = [array.type for array in reference.arrays(nothing, False, Problems())]
-        self._empty = not wanted
-        if not self._empty and [array.type for array in self.arrays(nothing, False, Problems())] != wanted:
+        types = [array.type for array in reference.arrays(nothing, False, Problems())]
+        self._empty = not types
+        if not self._empty and [array.type for array in self.arrays(nothing, False, Problems())] != types:
             raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -104,10 +104,10 @@ def merge_with_reference(
     `positions` are those of the payloads that the native decoder did not accept.
     """
     others = _read_by_reference(reference, payloads, positions, padded, problems)
-    there = np.ones(len(payloads), np.bool_)
-    there[positions] = False
+    is_read = np.ones(len(payloads), np.bool_)
+    is_read[positions] = False
     order = np.empty(len(payloads), np.int64)
-    order[there] = np.arange(len(payloads) - len(positions))
+    order[is_read] = np.arange(len(payloads) - len(positions))
     order[positions] = np.arange(len(payloads) - len(positions), len(payloads))
     indices = pa.array(order)
     return [
@@ -122,9 +122,9 @@ def _read_by_reference(
     pieces = []
     for begin in range(0, len(positions), PIECE_EVENTS):
         here = positions[begin : begin + PIECE_EVENTS]
-        found = Problems()
-        pieces.append(reference.arrays(payloads.take(here), padded, found))
-        for position, reason in found.reasons.items():
+        part_problems = Problems()
+        pieces.append(reference.arrays(payloads.take(here), padded, part_problems))
+        for position, reason in part_problems.reasons.items():
             problems.add(int(here[position]), reason)
     return pieces
 

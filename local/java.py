@@ -76,7 +76,7 @@ def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
                 f"JAVA_HOME is {home}, but {executable} is not a program: {unset if other else _INSTALL_HINT}"
             )
         return executable, "from JAVA_HOME"
-    found = shutil.which("java", path=environment.get("PATH"))
-    if found is None:
+    java = shutil.which("java", path=environment.get("PATH"))
+    if java is None:
         raise SetupError(f"no Java found: JAVA_HOME is not set and PATH has no java; {_INSTALL_HINT}")
-    return Path(found), "from PATH"
+    return Path(java), "from PATH"

@@ -67,21 +67,21 @@ def end_children() -> None:
 
     Does nothing without Linux's /proc: a session's JVM ends when its standard input closes.
     """
-    asked = list_children()
-    _signal(asked, signal.SIGTERM)
+    children = list_children()
+    _signal(children, signal.SIGTERM)
     deadline = time.monotonic() + CHILDREN_END_WITHIN
-    while asked & list_children() and time.monotonic() < deadline:
+    while children & list_children() and time.monotonic() < deadline:
         time.sleep(_POLL)
-    _signal(asked & list_children(), signal.SIGKILL)
+    _signal(children & list_children(), signal.SIGKILL)
 
 
 def list_children() -> set[int]:
     """Return the ids of the running processes that this one has started."""
-    found: set[int] = set()
+    processes: set[int] = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
-            found.update(int(pid) for pid in _read_text(f"/proc/self/task/{thread}/children").split())
-    return {pid for pid in found if _is_running(pid)}
+            processes.update(int(pid) for pid in _read_text(f"/proc/self/task/{thread}/children").split())
+    return {pid for pid in processes if _is_running(pid)}
 
 
 def _is_running(pid: int) -> bool:

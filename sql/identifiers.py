@@ -88,11 +88,11 @@ def check_catalog_name(catalog: str) -> None:
         raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
 
 
-def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
+def find_nearest(name: str, names: Iterable[str], *, least: float = _NEAR) -> str | None:
     """Return the known name that is most similar to a name, ignoring case; None if none is similar."""
-    by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
-    return by_lower[found[0]] if found else None
+    by_lower = {candidate.lower(): candidate for candidate in sorted(names)}
+    matches = difflib.get_close_matches(name.lower(), by_lower, 1, least)
+    return by_lower[matches[0]] if matches else None
 
 
 def ask_did_you_mean(name: str | None) -> str:

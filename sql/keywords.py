@@ -15,7 +15,7 @@ def convert_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
 
     Both `.` and `-` of a key become `_`. A key can also be given unchanged: `**{"request-timeout": "5s"}`.
     """
-    known = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
+    keys = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
     settings = {}
     for keyword, value in keywords.items():
         if value is None:
@@ -24,5 +24,5 @@ def convert_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
             raise InvalidOptionError(
                 f"The value of '{keyword}' is a {type(value).__name__}; give text as in a conf file, or a number."
             )
-        settings[known.get(keyword, keyword)] = str(value).lower() if isinstance(value, bool) else str(value)
+        settings[keys.get(keyword, keyword)] = str(value).lower() if isinstance(value, bool) else str(value)
     return settings

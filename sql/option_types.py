@@ -46,7 +46,7 @@ class SettableAs(enum.Flag):
 
     def _list_words(self) -> list[str]:
         conf = [] if SettableAs.START not in self else [_CONF if SettableAs.SESSION in self else _CONF_AT_START]
-        return conf + [words for place, words in _WORDS.items() if place in self]
+        return conf + [words for use, words in _WORDS.items() if use in self]
 
 
 _CONF = "catalog conf"
@@ -262,7 +262,7 @@ def find_matches(pattern: str, names: Sequence[str]) -> list[str]:
             f"expected a regular expression that RE2 takes, for example sensor-.* ({reason}). It has no look-around "
             "and no references to groups"
         ) from None
-    return [name for name, found in zip(names, matches.to_pylist(), strict=True) if found]
+    return [name for name, matches_pattern in zip(names, matches.to_pylist(), strict=True) if matches_pattern]
 
 
 def _parse_format_name(text: str) -> str:

@@ -106,22 +106,22 @@ class Resolution:
         self._names: dict[str, str] = {}
         self._withheld: set[str] = set()
 
-    def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
+    def add(self, use: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
         """Add the settings of one place. All are checked, but those that a stronger place has set do not count.
 
         Raises InvalidOptionError, one for all the keys that the place cannot have.
         """
-        folded = _fold_case(settings, place, self._declarations)
+        folded = _fold_case(settings, use, self._declarations)
         refused: dict[str, str] = {}
-        for key, (name, given) in folded.items():
-            self._check_key(key, name, given, place, refused)
+        for key, (name, value) in folded.items():
+            self._check_key(key, name, value, use, refused)
         if refused:
             raise InvalidOptionError(_join_refusals(refused))
-        for key, (name, given) in folded.items():
+        for key, (name, value) in folded.items():
             option = self._declarations[key]
-            text = self._expand(option, given) if place is SettableAs.CATALOG else given
-            type = option.property_type if place is SettableAs.PROPERTY else None
-            self._set(replace(option, type=type or option.type), name, text, source, place.describe())
+            text = self._expand(option, value) if use is SettableAs.CATALOG else value
+            type = option.property_type if use is SettableAs.PROPERTY else None
+            self._set(replace(option, type=type or option.type), name, text, source, use.describe())
 
     def add_environment(self, withheld: frozenset[str]) -> None:
         """Add the environment's values of options that no place has set, but for those of the keys `withheld`."""
@@ -159,26 +159,26 @@ class Resolution:
             )
         return self._environment[reference[1]]
 
-    def _check_key(self, key: str, name: str, text: str, place: SettableAs, refused: dict[str, str]) -> None:
+    def _check_key(self, key: str, name: str, text: str, use: SettableAs, refused: dict[str, str]) -> None:
         """Add to `refused`, if a place cannot have a key: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
-            known = [declared for declared, candidate in self._declarations.items() if place & candidate.allowed]
-            near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
+            keys = [declared for declared, candidate in self._declarations.items() if use & candidate.allowed]
+            near = OURS[key] if OURS.get(key) in keys else _find_nearest_key(key, keys)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _is_like_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid keys: {', '.join(known)}."
-            if place is SettableAs.READ:
+            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid keys: {', '.join(keys)}."
+            if use is SettableAs.READ:
                 hint = _suggest_time_travel(key) or hint
-            sentence = f"There is no {place.describe()} '{shorten(name)}'{shown}."
+            sentence = f"There is no {use.describe()} '{shorten(name)}'{shown}."
             refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, find_remark(key))))
-        elif place is SettableAs.PROPERTY and option.connection:
+        elif use is SettableAs.PROPERTY and option.connection:
             refused[
                 f"'{name}' cannot be a table property: it belongs to the user who connects, and table properties"
             ] = f"are stored for all to see. Set it as {option.allowed.alternatives()}."
-        elif not place & option.allowed:
-            refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
+        elif not use & option.allowed:
+            refused[f"'{name}' cannot be {use.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
 
 
 def _join_refusals(refused: Mapping[str, str]) -> str:
@@ -206,25 +206,25 @@ def _spell_like(key: str, declared: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def _find_nearest_key(key: str, known: list[str]) -> str | None:
+def _find_nearest_key(key: str, keys: list[str]) -> str | None:
     """Return the name that is most similar to a mistyped key, which may lack the name's prefix."""
-    wanted = key.replace("_", "-")
-    names = {name.replace("-", ""): name for name in known}
-    found = difflib.get_close_matches(wanted.replace("-", ""), names, 1, 0.6)
-    if found:
-        return names[found[0]]
-    tails = {name.rpartition(".")[2]: name for name in known}
-    found = difflib.get_close_matches(wanted.rpartition(".")[2], tails, 1, 0.75)
-    return tails[found[0]] if found else None
+    spelling = key.replace("_", "-")
+    names = {name.replace("-", ""): name for name in keys}
+    matches = difflib.get_close_matches(spelling.replace("-", ""), names, 1, 0.6)
+    if matches:
+        return names[matches[0]]
+    tails = {name.rpartition(".")[2]: name for name in keys}
+    matches = difflib.get_close_matches(spelling.rpartition(".")[2], tails, 1, 0.75)
+    return tails[matches[0]] if matches else None
 
 
 def _suggest_time_travel(key: str) -> str | None:
     """Return what to write instead of a key that is similar to one of Spark's own options for time travel."""
     names = {name.lower(): name for name in TIME_TRAVEL}
-    found = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
-    if not found:
+    matches = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
+    if not matches:
         return None
-    name = names[found[0]]
+    name = names[matches[0]]
     return f"Spark's own option is '{name}', with the name of a table: spark.read.option('{name}', ...).table('...')."
 
 
@@ -236,7 +236,7 @@ def _is_like_secret(key: str) -> bool:
 
 
 def _fold_case(
-    settings: Mapping[str, str], place: SettableAs, declarations: Mapping[str, Option[Any]]
+    settings: Mapping[str, str], use: SettableAs, declarations: Mapping[str, Option[Any]]
 ) -> dict[str, tuple[str, str]]:
     """Return the texts by declared key, each with its key for messages, without those that are Spark's.
 
@@ -245,9 +245,9 @@ def _fold_case(
     folded: dict[str, tuple[str, str]] = {}
     for key, text in settings.items():
         low = key.lower()
-        if place is SettableAs.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
+        if use is SettableAs.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and again as `option.k`
-        if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
+        if use in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
         declared = normalize_key(key, declarations)
         # Spark passes some keys on in lower case.
@@ -255,7 +255,7 @@ def _fold_case(
         before, same = folded.get(declared, (name, text))
         if same != text:
             raise InvalidOptionError(
-                f"The {place.describe()} '{shorten(before)}' is given twice with different values"
+                f"The {use.describe()} '{shorten(before)}' is given twice with different values"
                 f"{f', once as {name!r}' if name != before else ''}; keep one."
             )
         folded[declared] = name, text

@@ -115,18 +115,18 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
 
 
 def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -> bool | None:
-    given = options.get(o.ROUTING_KEY_OF_ALL)
-    if given is not None and traits.changes:
+    key_of_all = options.get(o.ROUTING_KEY_OF_ALL)
+    if key_of_all is not None and traits.changes:
         raise InvalidOptionError(
             f"'{o.ROUTING_KEY_OF_ALL.key}' does not apply with 'format'='{format}', whose events are changes of rows. "
             "Leave it out."
         )
-    if given is not None and options.get(o.ROUTING_KEY) is None:
+    if key_of_all is not None and options.get(o.ROUTING_KEY) is None:
         raise InvalidOptionError(
             f"'{o.ROUTING_KEY_OF_ALL.key}' needs '{o.ROUTING_KEY.key}', the column that it is about. Set both, or "
             "leave both out."
         )
-    return given
+    return key_of_all
 
 
 def _read_delay(options: o.Options) -> int:

@@ -63,16 +63,16 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
 
 def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
     """Return the names of columns, and of fields within them, that are new, changed or gone."""
-    before, found = {field.name: field for field in columns}, []
+    before, changed = {field.name: field for field in columns}, []
     for column in edited:
         here = join_path(path, column.field.name)
         if column.changed:
-            found.append(here)
+            changed.append(here)
         elif column.parts is not None and column.source is not None:
             inner = list_parts(EditedColumn(before[column.source], None)) or ()
-            found += list_changed_names(column.parts, [part.field for part in inner], here)
+            changed += list_changed_names(column.parts, [part.field for part in inner], here)
     gone = before.keys() - {column.source for column in edited}
-    return [*found, *(join_path(path, name) for name in sorted(gone))]
+    return [*changed, *(join_path(path, name) for name in sorted(gone))]
 
 
 def _edit_within(columns: Sequence[EditedColumn], change: TableChange, depth: int) -> list[EditedColumn]:
@@ -80,14 +80,14 @@ def _edit_within(columns: Sequence[EditedColumn], change: TableChange, depth: in
     name, *inner = change.column[depth:]
     if not inner:
         return _edit_column([*columns], change, ".".join(change.column))
-    place = _find_place(columns, name)
-    column = columns[place]
+    index = _find_place(columns, name)
+    column = columns[index]
     parts = list_parts(column)
     if parts is None:
         raise InvalidOptionError(f"Column {'.'.join(change.column[: depth + 1])} has no fields.")
     if not isinstance(column.field.dataType, StructType):
         _check_part(change, inner)
-    return [*columns[:place], replace_parts(column, _edit_within(parts, change, depth + 1)), *columns[place + 1 :]]
+    return [*columns[:index], replace_parts(column, _edit_within(parts, change, depth + 1)), *columns[index + 1 :]]
 
 
 def _check_part(change: TableChange, names: Sequence[str]) -> None:
@@ -116,8 +116,8 @@ def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) ->
                 "Leave NOT NULL out, or give it a DEFAULT."
             )
         return _put_column(columns, EditedColumn(field, None), change.after)
-    place = _find_place(columns, name)
-    column, others = columns[place], columns[:place] + columns[place + 1 :]
+    index = _find_place(columns, name)
+    column, others = columns[index], columns[:index] + columns[index + 1 :]
     match change.kind:
         case "DeleteColumn":
             if not others:
@@ -150,11 +150,11 @@ def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) ->
             column = replace(column, field=_change_field(column.field, nullable=True), relaxed=relaxed)
         case _:
             assert change.field is not None
-            wanted = change.field.fields[0].dataType
-            if wanted != column.field.dataType:
-                _check_wider(path, column.field.dataType, wanted)
-                column = replace(column, field=_change_field(column.field, dataType=wanted), retyped=True)
-    return [*columns[:place], column, *columns[place + 1 :]]
+            new_type = change.field.fields[0].dataType
+            if new_type != column.field.dataType:
+                _check_wider(path, column.field.dataType, new_type)
+                column = replace(column, field=_change_field(column.field, dataType=new_type), retyped=True)
+    return [*columns[:index], column, *columns[index + 1 :]]
 
 
 def _change_field(field: StructField, **new: Any) -> StructField:
@@ -164,9 +164,9 @@ def _change_field(field: StructField, **new: Any) -> StructField:
 
 
 def _find_place(columns: Sequence[EditedColumn], name: str) -> int:
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.field.name == name:
-            return place
+            return index
     names = [column.field.name for column in columns]
     hint = ask_did_you_mean(find_nearest(name, names))
     raise InvalidOptionError(f"There is no column {name}.{hint} Its columns are {', '.join(names)}.")
@@ -175,8 +175,8 @@ def _find_place(columns: Sequence[EditedColumn], name: str) -> int:
 def _put_column(columns: list[EditedColumn], column: EditedColumn, after: str | None) -> list[EditedColumn]:
     if after is None:
         return [*columns, column]
-    place = _find_place(columns, after) + 1 if after else 0
-    return [*columns[:place], column, *columns[place:]]
+    index = _find_place(columns, after) + 1 if after else 0
+    return [*columns[:index], column, *columns[index:]]
 
 
 def _check_free(name: str, columns: Sequence[EditedColumn]) -> None:

@@ -90,23 +90,23 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
 def _change_properties(
     catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]
 ) -> dict[str, str]:
-    asked = {str(change.property).lower(): change.value for change in changes}
+    new_texts = {str(change.property).lower(): change.value for change in changes}
     # Unknown keys and wrong values are refused first, so that messages do not name the old properties.
-    catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
-    if asked.get(o.FORMAT.key, properties["format"]) != properties["format"]:
+    catalog.options(properties={key: value or "" for key, value in new_texts.items() if value is not None})
+    if new_texts.get(o.FORMAT.key, properties["format"]) != properties["format"]:
         raise InvalidOptionError("'format' is fixed when a table is created. Create another table.")
     new = dict(properties)
     for kind in ("scaling", "retention"):
-        if f"{kind}.type" in asked and asked[f"{kind}.type"] != properties.get(f"{kind}.type"):
+        if f"{kind}.type" in new_texts and new_texts[f"{kind}.type"] != properties.get(f"{kind}.type"):
             # Another type has other limits, so those of the old one go.
             new = {key: text for key, text in new.items() if not key.startswith(f"{kind}.")}
             new |= {key: properties[key] for key in (o.SCALING_MIN_SEGMENTS.key,) if key in properties}
-    for key, value in asked.items():
+    for key, value in new_texts.items():
         if value is None:
             new.pop(key, None)
         else:
             new[key] = value
-    if new.get(o.ROUTING_KEY.key) != properties.get(o.ROUTING_KEY.key) and o.ROUTING_KEY_OF_ALL.key not in asked:
+    if new.get(o.ROUTING_KEY.key) != properties.get(o.ROUTING_KEY.key) and o.ROUTING_KEY_OF_ALL.key not in new_texts:
         new.pop(o.ROUTING_KEY_OF_ALL.key, None)  # existing events have the other key, or none
     return new
 
@@ -126,7 +126,7 @@ def _apply(
     catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None, policy_asked: bool
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
-    wanted = table_properties.make_stream_configuration(settings, {})
+    configuration = table_properties.make_stream_configuration(settings, {})
     kept = make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that was never declared as a table may still become one of any format
@@ -135,11 +135,11 @@ def _apply(
     tags = make_tags(kept, settings.tags)
     new = replace(
         old,
-        scaling=wanted.scaling,
-        retention=wanted.retention,
+        scaling=configuration.scaling,
+        retention=configuration.retention,
         tags=tags,
-        rollover_size_bytes=wanted.rollover_size_bytes,
-        timestamp_aggregation_timeout_ms=wanted.timestamp_aggregation_timeout_ms,
+        rollover_size_bytes=configuration.rollover_size_bytes,
+        timestamp_aggregation_timeout_ms=configuration.timestamp_aggregation_timeout_ms,
     )
     with undo_on_failure("ALTER TABLE") as undo:
         if loaded.group is not None and settings.format != "raw":

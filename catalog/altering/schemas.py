@@ -143,10 +143,10 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
 
 def _find_versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
     """Return all versions of the table's schema, the last of which is the table's."""
-    known = loaded.table.schema_version
-    found = registry.versions(loaded.table.stream.name)
-    [current] = [version for version in found if version.version.to_json() == known]
-    same = [version for version in found if version.version.type == current.version.type]
+    current_text = loaded.table.schema_version
+    versions = registry.versions(loaded.table.stream.name)
+    [current] = [version for version in versions if version.version.to_json() == current_text]
+    same = [version for version in versions if version.version.type == current.version.type]
     return sorted(
         (version for version in same if version.version.id <= current.version.id),
         key=lambda version: version.version.id,
@@ -171,15 +171,17 @@ def _find_used_name(
     path: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
     """Find a column with a new name that an earlier version has already, at the top or within a column."""
-    there = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
+    fields = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
     for column in edited:
         name = column.field.name
-        if column.source != name and name in there:
+        if column.source != name and name in fields:
             return (*path, name)
         if column.parts is not None and column.source is not None:
             here = (*path, column.source)
-            found = next((there[name] for name in (column.source, *former.get(here, ())) if name in there), None)
-            used = None if found is None else _find_used_name(column.parts, found.dataType, former, here)
+            parsed_field = next(
+                (fields[name] for name in (column.source, *former.get(here, ())) if name in fields), None
+            )
+            used = None if parsed_field is None else _find_used_name(column.parts, parsed_field.dataType, former, here)
             if used is not None:
                 return used
     return None
@@ -226,14 +228,14 @@ def _make_edited_schema(
     settings: Settings,
 ) -> SchemaInfo:
     text = format.edited_text(current.schema.text, edited, revision, settings)
-    wanted = _strip_metadata(StructType([column.field for column in edited]))
+    expected = _strip_metadata(StructType([column.field for column in edited]))
     try:
-        found: DataType | None = _strip_metadata(format.spark_schema(text))
+        parsed: DataType | None = _strip_metadata(format.spark_schema(text))
     except InvalidSchemaError as error:
-        found, reason = None, error.message
+        parsed, reason = None, error.message
     else:
         reason = "the result would have other columns"
-    if found != wanted:
+    if parsed != expected:
         raise UnsupportedOperationError(
             f"Its schema, which was made by another program, cannot be changed like this: {reason}."
         )

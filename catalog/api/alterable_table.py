@@ -48,9 +48,11 @@ class DescribedTable:
     @property
     def properties(self) -> Mapping[str, str]:
         """Return the properties, as `create_table` takes them."""
-        found = self._described.properties
+        properties = self._described.properties
         return {
-            key: text for key, text in found.items() if key not in make_place_properties(self._described.table.stream)
+            key: text
+            for key, text in properties.items()
+            if key not in make_place_properties(self._described.table.stream)
         }
 
     @property

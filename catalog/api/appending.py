@@ -58,105 +58,105 @@ _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
 class RowsOfTable:
     """Turns batches of one schema into batches of a table's columns."""
 
-    def __init__(self, found: pa.Schema, columns: StructType) -> None:
+    def __init__(self, schema: pa.Schema, columns: StructType) -> None:
         """Compare the columns. Raises InvalidSchemaError if they do not fit, before anything is written."""
         self._columns = columns
         self._schema = arrow_schema(columns)
-        self._places = {name: place for place, name in enumerate(found.names)}
-        _check_names(found, columns)
+        self._places = {name: index for index, name in enumerate(schema.names)}
+        _check_names(schema, columns)
         for field in self._schema:
             if field.name in self._places:
-                given = found.field(self._places[field.name]).type
-                if not can_become(given, field.type):
+                own_type = schema.field(self._places[field.name]).type
+                if not can_become(own_type, field.type):
                     raise InvalidSchemaError(
-                        f"Column {field.name} is {field.type}, but the rows have {given} for it. Cast it first."
+                        f"Column {field.name} is {field.type}, but the rows have {own_type} for it. Cast it first."
                     )
         self._rows = 0
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch as rows of the table. Raises InvalidRowError naming a value that does not fit."""
         arrays = [
-            self._conform_column(batch, field, wanted)
-            for field, wanted in zip(self._columns, self._schema, strict=True)
+            self._conform_column(batch, field, target)
+            for field, target in zip(self._columns, self._schema, strict=True)
         ]
         self._rows += batch.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _conform_column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
+    def _conform_column(self, batch: pa.RecordBatch, field: StructField, target: pa.Field) -> pa.Array:
         if field.name not in self._places:
-            return pa.nulls(batch.num_rows, wanted.type)
+            return pa.nulls(batch.num_rows, target.type)
         array = batch.column(self._places[field.name])
-        if array.type != wanted.type:
+        if array.type != target.type:
             try:
-                array = _cast(array, wanted.type)
+                array = _cast(array, target.type)
             except pa.ArrowException as error:
                 raise InvalidRowError(
-                    f"Column {field.name} is {wanted.type}, but a value of type {array.type} does not fit: "
+                    f"Column {field.name} is {target.type}, but a value of type {array.type} does not fit: "
                     f"{str(error).splitlines()[0]}"
                 ) from None
         if not field.nullable and array.null_count:
-            place = self._rows + pc.index(array.is_null(), True).as_py()
-            raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
+            row = self._rows + pc.index(array.is_null(), True).as_py()
+            raise InvalidRowError(f"Row {row} has no value in column {field.name}, which is NOT NULL")
         if (twice := find_repeated_key(array)) is not None:
-            place, key = twice
+            row, key = twice
             raise InvalidRowError(
-                f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
+                f"Row {self._rows + row} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
                 "but a map has one value for each key. Keep one of them."
             )
         return array
 
 
-def _check_names(found: pa.Schema, columns: StructType) -> None:
-    known = ", ".join(columns.names)
-    if twice := sorted({name for name in found.names if found.names.count(name) > 1}):
-        raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {known}.")
-    if unknown := [name for name in found.names if name not in columns.names]:
+def _check_names(schema: pa.Schema, columns: StructType) -> None:
+    names = ", ".join(columns.names)
+    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
+        raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {names}.")
+    if unknown := [name for name in schema.names if name not in columns.names]:
         raise InvalidSchemaError(
-            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {known}. Leave "
+            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {names}. Leave "
             "the unknown ones out, or add them with add_column."
         )
-    if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
-        raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")
+    if missing := [field.name for field in columns if not field.nullable and field.name not in schema.names]:
+        raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {names}.")
     for field in columns:
         default = (field.metadata or {}).get(CURRENT_DEFAULT)
-        if default is not None and field.name not in found.names:
+        if default is not None and field.name not in schema.names:
             raise InvalidSchemaError(
                 f"The rows have no {field.name}, whose DEFAULT {shorten(default)} only SQL evaluates. Give its values, "
                 "or use INSERT."
             )
 
 
-def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if types.is_nested(array.type) and _has_decimals(wanted):
-        return _cast_nested(array, wanted)
-    if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
-        return _cast_decimals(array, wanted)
-    cast = array.cast(wanted)  # raises for what is too large, or not a number
-    if not (types.is_decimal(wanted) and types.is_floating(array.type)):
+    if types.is_nested(array.type) and _has_decimals(target):
+        return _cast_nested(array, target)
+    if types.is_decimal(target) and (types.is_decimal(array.type) or types.is_integer(array.type)):
+        return _cast_decimals(array, target)
+    cast = array.cast(target)  # raises for what is too large, or not a number
+    if not (types.is_decimal(target) and types.is_floating(array.type)):
         return cast
     # Arrow rounds the exact value of a double, so 1.005 down; Spark rounds the number as it is written.
-    step = Decimal(1).scaleb(-wanted.scale)
+    step = Decimal(1).scaleb(-target.scale)
     rounded = [
         None if value is None else Decimal(repr(value)).quantize(step, ROUND_HALF_UP, EXACT)
         for value in array.to_pylist()
     ]
-    return pa.array(rounded, wanted)
+    return pa.array(rounded, target)
 
 
 def _has_decimals(type: pa.DataType) -> bool:
-    return types.is_decimal(type) or any(_has_decimals(type.field(place).type) for place in range(type.num_fields))
+    return types.is_decimal(type) or any(_has_decimals(type.field(index).type) for index in range(type.num_fields))
 
 
-def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast values within lists, maps and structs like columns: Arrow does not check decimals there."""
     absent = array.is_null()
-    if types.is_struct(wanted):
+    if types.is_struct(target):
         # A part is null where the whole is null, whatever value is stored there.
-        parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
-    if types.is_map(wanted):
+        parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), target, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=absent)
+    if types.is_map(target):
         keys, items = array.type.key_field, array.type.item_field
         array = array.cast(pa.list_(pa.struct([keys, items])))
     # They begin with the slice, and leave out what is stored under a null list.
@@ -165,48 +165,48 @@ def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     starts = pc.if_else(absent, None, pc.subtract(ends, lengths.cast(pa.int32())))
     offsets = pa.concat_arrays([starts, ends[-1:] if len(ends) else pa.array([0], pa.int32())])
-    if types.is_map(wanted):
+    if types.is_map(target):
         key_values, item_values = values.flatten()
-        key_values, item_values = _cast_part(key_values, wanted.key_field), _cast_part(item_values, wanted.item_field)
-        return pa.MapArray.from_arrays(offsets, key_values, item_values, type=wanted)
-    return pa.ListArray.from_arrays(offsets, _cast_part(values, wanted.value_field), type=wanted)
+        key_values, item_values = _cast_part(key_values, target.key_field), _cast_part(item_values, target.item_field)
+        return pa.MapArray.from_arrays(offsets, key_values, item_values, type=target)
+    return pa.ListArray.from_arrays(offsets, _cast_part(values, target.value_field), type=target)
 
 
-def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+def _cast_part(array: pa.Array, target: pa.Field, absent: pa.Array | None = None) -> pa.Array:
     """Cast what a column has within it. `absent` marks the rows where the whole is null, which allows nulls here."""
-    if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
-        raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
-    return array if array.type == wanted.type else _cast(array, wanted.type)
+    if not target.nullable and array.null_count > (0 if absent is None else absent.true_count):
+        raise pa.ArrowInvalid(f"There is a null in {target.name}, which is NOT NULL")
+    return array if array.type == target.type else _cast(array, target.type)
 
 
-def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast whole numbers and decimals, each of which must fit."""
     if types.is_integer(array.type):
         # Arrow wants room for every number of the type, even if none is that large.
         array = array.cast(pa.decimal128(_LONGEST_INTEGER, 0))
-    cast = array.cast(wanted)
+    cast = array.cast(target)
     # Arrow does not notice a number that exceeds 128 bits once it has more digits behind the point.
-    if wanted.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
-        raise pa.ArrowInvalid(f"Decimal value does not fit in precision {wanted.precision}")
+    if target.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
+        raise pa.ArrowInvalid(f"Decimal value does not fit in precision {target.precision}")
     return cast
 
 
-def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+def can_become(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether values of one type may become another's: both are of one sort, and casting checks each value."""
-    if given.equals(wanted) or types.is_null(given):
+    if source.equals(target) or types.is_null(source):
         return True
-    if types.is_dictionary(given):
-        return can_become(given.value_type, wanted)
-    if _is_list(given) and _is_list(wanted):
-        return can_become(given.value_type, wanted.value_type)
-    if types.is_map(given) and types.is_map(wanted):
-        return can_become(given.key_type, wanted.key_type) and can_become(given.item_type, wanted.item_type)
-    if types.is_struct(given) and types.is_struct(wanted):
-        names = [field.name for field in wanted]
-        return [field.name for field in given] == names and all(
-            can_become(given.field(name).type, wanted.field(name).type) for name in names
+    if types.is_dictionary(source):
+        return can_become(source.value_type, target)
+    if _is_list(source) and _is_list(target):
+        return can_become(source.value_type, target.value_type)
+    if types.is_map(source) and types.is_map(target):
+        return can_become(source.key_type, target.key_type) and can_become(source.item_type, target.item_type)
+    if types.is_struct(source) and types.is_struct(target):
+        names = [field.name for field in target]
+        return [field.name for field in source] == names and all(
+            can_become(source.field(name).type, target.field(name).type) for name in names
         )
-    return any(like(given) and like(wanted) for like in _LIKE)
+    return any(like(source) and like(target) for like in _LIKE)
 
 
 def _is_list(type: pa.DataType) -> bool:
@@ -215,8 +215,10 @@ def _is_list(type: pa.DataType) -> bool:
 
 def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
     """Return the first row of a column with a key twice in a map at any depth, and that key, or None."""
-    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
-    return min(found, key=lambda finding: finding[0], default=None)
+    repeated = [
+        finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None
+    ]
+    return min(repeated, key=lambda finding: finding[0], default=None)
 
 
 def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
@@ -225,9 +227,9 @@ def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tup
     if not _has_maps(kind):
         return
     if types.is_struct(kind):
-        there = array.is_valid()
-        inside = rows[there.to_numpy(zero_copy_only=False)]
-        for part in array.filter(there).flatten():
+        present = array.is_valid()
+        inside = rows[present.to_numpy(zero_copy_only=False)]
+        for part in array.filter(present).flatten():
             yield from _find_repeated(part, inside)
         return
     if types.is_map(kind):
@@ -261,19 +263,19 @@ def _find_first_repeated(
         return None
     again = np.ones(len(pairs), np.bool_)
     again[first] = False
-    place = int(np.flatnonzero(again)[0])
-    return int(rows[place]), keys[place].as_py()
+    index = int(np.flatnonzero(again)[0])
+    return int(rows[index]), keys[index].as_py()
 
 
 def _has_maps(kind: pa.DataType) -> bool:
-    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))
+    return types.is_map(kind) or any(_has_maps(kind.field(index).type) for index in range(kind.num_fields))
 
 
 _ROWS = 16_384
 """Rows that are encoded together."""
 
 
-def append(catalog: Catalog, described: TableDescription, rows: object, given: Mapping[str, str]) -> int:
+def append(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)), explain_dropped_streams(WRITE_AGAIN):
@@ -281,7 +283,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         columns = replace_char_types(described.schema)
         assert isinstance(columns, StructType)
         batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
-        options = catalog.options(write=given)
+        options = catalog.options(write=settings)
         refuse_stream_column(options, "in Python without Spark")
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.make_plain_writer(columns)
@@ -322,10 +324,10 @@ def _open_reader(rows: object) -> pa.RecordBatchReader:
     )
 
 
-def _conform_batches(reader: pa.RecordBatchReader, wanted: RowsOfTable) -> Iterator[pa.RecordBatch]:
+def _conform_batches(reader: pa.RecordBatchReader, table_rows: RowsOfTable) -> Iterator[pa.RecordBatch]:
     for batch in reader:
         for first in range(0, batch.num_rows, _ROWS):
-            yield wanted.conform(batch.slice(first, _ROWS))
+            yield table_rows.conform(batch.slice(first, _ROWS))
 
 
 def _check_report(message: object) -> InsertMessage:

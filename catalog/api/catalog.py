@@ -230,9 +230,9 @@ class PravegaCatalog(WatchedCatalog):
             raise StreamExistsError(f"The table {shown} exists.")
         with prefix_errors("Table", shown):
             columns = to_spark_columns(schema)
-        given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
+        texts = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
-            request = CreateTable.of(identifier.namespace, identifier.name, columns, given, adopt=True)
+            request = CreateTable.of(identifier.namespace, identifier.name, columns, texts, adopt=True)
             create(self._catalog, request)
         except StreamExistsError:  # another program has just made it
             if not if_not_exists:

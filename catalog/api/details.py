@@ -144,16 +144,16 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     _check_stream(catalog, table, "schema_versions")
     if table.schema_version is None:
         return []
-    found = []
-    for known in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
-        if table.event_type in (None, known.version.type):
+    schemas = []
+    for version in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
+        if table.event_type in (None, version.version.type):
             try:
-                columns = find_format(table.format).spark_schema(known.schema.text).simpleString()
+                columns = find_format(table.format).spark_schema(version.schema.text).simpleString()
                 columns = columns.removeprefix("struct<").removesuffix(">")
             except PravegaError as error:
                 columns = error.sentence
-            found.append(TableSchema(known.version.version, known.version.type, columns))
-    return found
+            schemas.append(TableSchema(version.version.version, version.version.type, columns))
+    return schemas
 
 
 def list_versions(catalog: Catalog, table: StreamTable, newest: int | None) -> list[TableVersion]:
@@ -183,13 +183,13 @@ def inspect_table(catalog: Catalog, identifier: Identifier, name: str) -> pa.Tab
 
     Raises StreamNotFoundError, and InvalidNameError if there is no such metadata table.
     """
-    place = Identifier((*identifier.namespace, TableName.parse(identifier.name).stream), name)
-    if len(place.namespace) != 2 or name.lower() not in TABLES:
+    metadata_table = Identifier((*identifier.namespace, TableName.parse(identifier.name).stream), name)
+    if len(metadata_table.namespace) != 2 or name.lower() not in TABLES:
         raise InvalidNameError(
             f"There is no metadata table {name}.{ask_did_you_mean(find_nearest(name, TABLES))} "
             f"A table has {', '.join(TABLES)}."
         )
-    return _read_metadata(catalog, place)
+    return _read_metadata(catalog, metadata_table)
 
 
 def list_queries(catalog: Catalog) -> pa.Table:
@@ -197,10 +197,10 @@ def list_queries(catalog: Catalog) -> pa.Table:
     return _read_metadata(catalog, Identifier((system.NAMESPACE,), system.QUERIES))
 
 
-def _read_metadata(catalog: Catalog, place: Identifier) -> pa.Table:
-    found = find_named(catalog, place)
-    schema = to_arrow_columns(found.load(LoadTable(place.namespace, place.name, {}, writing=False)).schema)
-    rows = found.read_rows({}).rows
+def _read_metadata(catalog: Catalog, identifier: Identifier) -> pa.Table:
+    named = find_named(catalog, identifier)
+    schema = to_arrow_columns(named.load(LoadTable(identifier.namespace, identifier.name, {}, writing=False)).schema)
+    rows = named.read_rows({}).rows
     arrays = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -230,10 +230,10 @@ def list_lags_of_scope(catalog: Catalog, scope: str) -> Iterator[ConsumerLag]:
     yield from map(_describe_lag, list_consumers_of_scope(catalog.pravega, scope))
 
 
-def _describe_lag(found: ConsumerStatus) -> ConsumerLag:
+def _describe_lag(status: ConsumerStatus) -> ConsumerLag:
     return ConsumerLag(
-        consumer=quote_all((found.scope, found.name)),
-        table=quote_all((found.stream.scope, found.stream.name)),
-        bytes_behind=found.bytes_behind,
-        position=None if found.position is None else found.position.to_text(),
+        consumer=quote_all((status.scope, status.name)),
+        table=quote_all((status.stream.scope, status.stream.name)),
+        bytes_behind=status.bytes_behind,
+        position=None if status.position is None else status.position.to_text(),
     )

@@ -42,8 +42,8 @@ def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
     # An expression does not list its columns, but it fails without one of them.
     return [
         name
-        for place, name in enumerate(every.names)
-        if _find_misfit(condition, pa.schema([field for other, field in enumerate(every) if other != place]))
+        for index, name in enumerate(every.names)
+        if _find_misfit(condition, pa.schema([field for other, field in enumerate(every) if other != index]))
         is not None
     ]
 
@@ -138,10 +138,10 @@ def _read_arguments(call: _Message) -> list[_Message]:
 def _read_column(selection: _Message, names: Sequence[str]) -> Term:
     """Return a column of the rows; a field within one is unknown."""
     direct = _split_message(_get_bytes(selection, 1)) if 1 in selection else {}
-    place = _split_message(_get_bytes(direct, 2)) if 2 in direct else None
-    if place is None or 2 in place:
+    reference = _split_message(_get_bytes(direct, 2)) if 2 in direct else None
+    if reference is None or 2 in reference:
         return _UNKNOWN
-    return Term(COLUMN, 0, None, names[_get_number(place, 1)])
+    return Term(COLUMN, 0, None, names[_get_number(reference, 1)])
 
 
 def _read_literal(literal: _Message) -> Term:
@@ -161,31 +161,31 @@ def _to_signed(number: int) -> int:
 
 def _split_message(data: bytes) -> _Message:
     """Split a message of Protocol Buffers into its fields."""
-    found: dict[int, list[_Field]] = {}
-    place = 0
-    while place < len(data):
-        key, place = _read_varint(data, place)
+    fields: dict[int, list[_Field]] = {}
+    at = 0
+    while at < len(data):
+        key, at = _read_varint(data, at)
         number, kind = key >> 3, key & 7
         value: _Field
         if kind == _VARINT:
-            value, place = _read_varint(data, place)
+            value, at = _read_varint(data, at)
         elif kind in (_BYTES, _EIGHT_BYTES, _FOUR_BYTES):
-            length, place = _read_varint(data, place) if kind == _BYTES else (8 if kind == _EIGHT_BYTES else 4, place)
-            value, place = data[place : place + length], place + length
+            length, at = _read_varint(data, at) if kind == _BYTES else (8 if kind == _EIGHT_BYTES else 4, at)
+            value, at = data[at : at + length], at + length
         else:
             raise ValueError(f"a field of kind {kind}")
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
-def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = data[at]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return value, place
+            return value, at
 
 
 def _get_messages(message: _Message, number: int) -> list[bytes]:

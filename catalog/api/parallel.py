@@ -59,14 +59,14 @@ class _Reading(Generic[P]):
         """Yield what the threads read, until all have ended or one has failed."""
         running = len(self._threads)
         while running:
-            found = self._read_ahead.get()
-            if found is None:
+            batch = self._read_ahead.get()
+            if batch is None:
                 running -= 1
-            elif isinstance(found, BaseException):
-                raise found
+            elif isinstance(batch, BaseException):
+                raise batch
             else:
                 self._free.release()
-                yield found
+                yield batch
 
     def _work(self) -> None:
         try:

@@ -155,9 +155,9 @@ class Scan:
         """
         if self.condition is None and self.limit is None:
             planned = self._plan(StructType([]))
-            known = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
-            if known is not None:
-                return known
+            count = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
+            if count is not None:
+                return count
             reader, counted = _get_reader(planned), planned.source.counted
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
@@ -235,15 +235,15 @@ def make_scan(
 def check_columns(described: TableDescription, names: Sequence[str]) -> None:
     """Raise InvalidSchemaError for unknown columns, and for no columns if the table has some."""
     hidden = [column.name for column in described.metadata_columns]
-    known = [*described.schema.names, *hidden]
+    valid = [*described.schema.names, *hidden]
     nothing = not names and bool(described.schema.names)
     if isinstance(names, str) or nothing or len(set(names)) < len(names):
         raise InvalidSchemaError(
-            f"'columns' is {names!r}; name one column or more, each once, for example columns=['{known[0]}']."
+            f"'columns' is {names!r}; name one column or more, each once, for example columns=['{valid[0]}']."
         )
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in valid]
     if unknown:
-        hint = ask_did_you_mean(find_nearest(unknown[0], known)) if len(unknown) == 1 else ""
+        hint = ask_did_you_mean(find_nearest(unknown[0], valid)) if len(unknown) == 1 else ""
         raise InvalidSchemaError(
             f"There is no column {', '.join(unknown)}.{hint} Its columns are {', '.join(described.schema.names)}"
             f"{', its hidden ones ' if hidden else ''}{', '.join(hidden)}."
@@ -304,11 +304,11 @@ def _to_microseconds(moment: datetime) -> str:
 def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
     """Return the columns of a scan, followed by those that only its condition needs."""
     fields = _find_fields(described)
-    asked = list(columns)
+    selected = list(columns)
     if condition is not None:
         every = arrow_schema(StructType(list(fields.values())))
-        asked += [name for name in find_columns(condition, every) if name not in asked]
-    return StructType([fields[name] for name in asked])
+        selected += [name for name in find_columns(condition, every) if name not in selected]
+    return StructType([fields[name] for name in selected])
 
 
 def _find_fields(described: TableDescription) -> dict[str, StructField]:
@@ -340,8 +340,8 @@ def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expressio
 
 def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
     with closing(batches):
-        found = sorted(batches, key=lambda numbered: numbered[0])
-    return pa.Table.from_batches([batch for _, batch in found], schema)
+        ordered = sorted(batches, key=lambda numbered: numbered[0])
+    return pa.Table.from_batches([batch for _, batch in ordered], schema)
 
 
 def make_time_travel(as_of: Bound) -> TimeTravel:

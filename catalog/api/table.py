@@ -75,11 +75,11 @@ class Table(AlterableTable):
         >>> hot = table.scan(["id", "temp"], filter=pc.field("temp") > 30).to_arrow()
         >>> before = table.scan(as_of=1).count()
         """
-        given = {**(options or {}), **make_bound_options(start, end)}
-        described = self._load(given) if given else self._described
+        settings = {**(options or {}), **make_bound_options(start, end)}
+        described = self._load(settings) if settings else self._described
         if as_of is not None:
             described = travel_to(self._catalog, described, make_time_travel(as_of))
-        return make_scan(self._catalog, described, columns, filter, limit, given)
+        return make_scan(self._catalog, described, columns, filter, limit, settings)
 
     def changes(
         self,
@@ -120,9 +120,9 @@ class Table(AlterableTable):
         >>> table.changes(start=2).to_arrow().column("_change_type").to_pylist()
         ['insert', 'insert']
         """
-        given = dict(options or {})
-        described = load_changes(self._named, make_change_range(start, end), given)
-        return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
+        settings = dict(options or {})
+        described = load_changes(self._named, make_change_range(start, end), settings)
+        return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, settings)
 
     def inspect(self, name: str) -> pa.Table:
         """Read a metadata table of this table: history, segments, schemas, tags and others.
@@ -244,11 +244,11 @@ class Table(AlterableTable):
         >>> for new in pravega.load_table("iot.sensor").follow(timeout=10):
         ...     print(new.rows.num_rows, new.position)
         """
-        given = {**(options or {}), **make_bound_options(start, None)}
-        described = self._load(given)
+        settings = {**(options or {}), **make_bound_options(start, None)}
+        described = self._load(settings)
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
-        request = FollowRequest(tuple(names), filter, position, available_now, timeout, given)
+        request = FollowRequest(tuple(names), filter, position, available_now, timeout, settings)
         return follow(self._catalog, described, request)
 
     def history(self, newest: int | None = None) -> list[TableVersion]:

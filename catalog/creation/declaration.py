@@ -123,7 +123,7 @@ def add_primary_key(
     Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a second primary
     key.
     """
-    found = dict(properties)
+    merged = dict(properties)
     for constraint in constraints:
         if constraint.kind != "PrimaryKey" or constraint.enforced:
             raise UnsupportedOperationError(
@@ -137,13 +137,13 @@ def add_primary_key(
                 "'format'='debezium-json'. Leave it out."
             )
         key = ",".join(constraint.columns)
-        given = found.setdefault(o.PRIMARY_KEY.key, key)
-        if tuple(name.strip() for name in given.split(",")) != constraint.columns:
+        declared = merged.setdefault(o.PRIMARY_KEY.key, key)
+        if tuple(name.strip() for name in declared.split(",")) != constraint.columns:
             raise InvalidOptionError(
-                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {constraint.text} are two primary keys. Leave one "
+                f"'{o.PRIMARY_KEY.key}'='{shorten(declared)}' and {constraint.text} are two primary keys. Leave one "
                 "of them out."
             )
-    return found
+    return merged
 
 
 _TEXTS = re.compile(r"""\br'[^']*'|\br"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.IGNORECASE | re.DOTALL)
@@ -165,8 +165,8 @@ def _complete_column(table: str, field: StructField, initial: str | None, format
     sql = (field.metadata or {}).get(CURRENT_DEFAULT)
     if sql is None:
         return field
-    found = find_format(format)
-    if not isinstance(found, EditableFormat) or found.changes:
+    declared_format = find_format(format)
+    if not isinstance(declared_format, EditableFormat) or declared_format.changes:
         raise UnsupportedOperationError(
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema cannot hold defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
@@ -185,10 +185,10 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
 def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
     """Return the columns that the events' schemas define. Raises UnsupportedTypeError if they define none."""
     columns = None
-    found = find_table(catalog, stream)
-    if found is not None and has_envelopes(found):
-        columns = read_envelope_columns(found.table.schema_text or "")
-    elif found is not None:
+    table = find_table(catalog, stream)
+    if table is not None and has_envelopes(table):
+        columns = read_envelope_columns(table.table.schema_text or "")
+    elif table is not None:
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:
         raise UnsupportedTypeError(

@@ -69,42 +69,42 @@ def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished
     return Unfinished(configuration, is_sealed=not controller.current_segments(stream))
 
 
-def judge(config: ClientConfig, declared: Declaration, there: LoadedTable | Unfinished | None) -> New | Rest:
-    """Return what a statement has to make, given what is `there`. Sends nothing.
+def judge(config: ClientConfig, declared: Declaration, existing: LoadedTable | Unfinished | None) -> New | Rest:
+    """Return what a statement has to make, given what is `existing`. Sends nothing.
 
     Raises StreamExistsError if that is a table, and the errors of `judge_rest`.
     """
-    if isinstance(there, Unfinished):
-        return judge_rest(config, declared, there)
+    if isinstance(existing, Unfinished):
+        return judge_rest(config, declared, existing)
     stream, settings = declared.stream, declared.settings
-    if there is not None and not (declared.adopt and is_adoptable(there)):
+    if existing is not None and not (declared.adopt and is_adoptable(existing)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    if there is not None and has_envelopes(there):
-        check_envelopes(there, settings)
-    if settings.routing_key_of_all is None and there is None and not format_traits(settings.format).changes:
+    if existing is not None and has_envelopes(existing):
+        check_envelopes(existing, settings)
+    if settings.routing_key_of_all is None and existing is None and not format_traits(settings.format).changes:
         # All events come after the property, and what writes here keeps to it.
         settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
-    return New(replace(declared, settings=settings), there)
+    return New(replace(declared, settings=settings), existing)
 
 
-def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
+def check_envelopes(loaded: LoadedTable, settings: TableSettings) -> None:
     """Raise StreamExistsError unless the table is made of these envelopes."""
     if (settings.format, settings.framing) != (DebeziumAvroFormat.name, "registry"):
         raise StreamExistsError(
-            f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Create the "
+            f"The stream {loaded.table.stream} exists, and its schema is one of Debezium's envelopes. Create the "
             f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
         )
 
 
-def judge_rest(config: ClientConfig, declared: Declaration, there: Unfinished) -> Rest:
+def judge_rest(config: ClientConfig, declared: Declaration, unfinished: Unfinished) -> Rest:
     """Judge whether a statement may complete a CREATE TABLE that was interrupted.
 
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
-    stream, settings, configuration = declared.stream, declared.settings, there.configuration
+    stream, settings, configuration = declared.stream, declared.settings, unfinished.configuration
     stored = read_own_properties(configuration.tags)
     lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
-    if there.is_sealed:
+    if unfinished.is_sealed:
         raise SchemaNotFoundError(
             f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
             "DROP TABLE that was interrupted: repeat it to remove the stream with its events."

@@ -97,15 +97,15 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
     assert table.keys is not None
     stream, entries = table.stream, open_entries(catalog.pravega, table)
     partitions = options.get(o.PARTITIONS)
-    found = find_made(catalog, stream)
-    made = False
-    if found is None:
-        made = entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
-        found = None if made else find_made(catalog, stream)  # somebody made it just now, or this, unanswered
-    if not made:
-        if not request.adopt or found is None or found.row is not None:
+    existing = find_made(catalog, stream)
+    is_created = False
+    if existing is None:
+        is_created = entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
+        existing = None if is_created else find_made(catalog, stream)  # somebody made it just now, or this, unanswered
+    if not is_created:
+        if not request.adopt or existing is None or existing.row is not None:
             raise StreamExistsError(f"The key-value table {stream} exists.")
-        _check_adoption(found.configuration, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
+        _check_adoption(existing.configuration, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
     row = {
         "segment": entries.segments()[0],
         "declaration": uuid.uuid4().hex,
@@ -122,7 +122,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
             RowKind.KEY_VALUE_TABLE, stream.name, partial(_complete_row, stream, row)
         )
     except BaseException:
-        if made:
+        if is_created:
             _undo(catalog, stream, row)
         raise
 
@@ -196,21 +196,21 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
 
 def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str:
     """Return the exact name of the column for epochs. Raises InvalidOptionError for one that cannot hold them."""
-    given = f"'{o.EPOCH_COLUMN.key}'='{shorten(name)}'"
-    found = [field for field in columns if field.name == name] or [
+    setting = f"'{o.EPOCH_COLUMN.key}'='{shorten(name)}'"
+    fields = [field for field in columns if field.name == name] or [
         field for field in columns if field.name.lower() == name.lower()
     ]
-    if len(found) != 1:
+    if len(fields) != 1:
         raise InvalidOptionError(
-            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT in "
+            f"{setting} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT in "
             "CREATE TABLE. The sink of a streaming query writes it, so the query must not compute it."
         )
-    field = found[0]
+    field = fields[0]
     if field.name in keys.names:
-        raise InvalidOptionError(f"{given} is in the key. Name a column of type BIGINT outside the key.")
+        raise InvalidOptionError(f"{setting} is in the key. Name a column of type BIGINT outside the key.")
     if not isinstance(field.dataType, LongType):
         raise InvalidOptionError(
-            f"{given} is a column of type {field.dataType.simpleString()}, but epochs are of type BIGINT."
+            f"{setting} is a column of type {field.dataType.simpleString()}, but epochs are of type BIGINT."
         )
     return field.name
 
@@ -220,20 +220,22 @@ def _make_not_null(field: StructField) -> StructField:
     return StructField(field.name, field.dataType, False, field.metadata)
 
 
-def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
-    asked = KeyValueTableConfiguration(partitions or found.partitions, keys.primary_length, keys.secondary_length)
-    if asked != found:
+def _check_adoption(existing: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
+    requested = KeyValueTableConfiguration(
+        partitions or existing.partitions, keys.primary_length, keys.secondary_length
+    )
+    if requested != existing:
         lengths = [
-            f"{kind} keys of {format_count(has, 'byte')}, not {wanted}"
-            for kind, has, wanted in (
-                ("primary", found.primary_key_length, asked.primary_key_length),
-                ("secondary", found.secondary_key_length, asked.secondary_key_length),
+            f"{kind} keys of {format_count(has, 'byte')}, not {needed}"
+            for kind, has, needed in (
+                ("primary", existing.primary_key_length, requested.primary_key_length),
+                ("secondary", existing.secondary_key_length, requested.secondary_key_length),
             )
-            if has != wanted
+            if has != needed
         ]
         cures = ["declare keys of these lengths"] if lengths else []
-        if asked.partitions != found.partitions:
-            lengths.append(f"{format_count(found.partitions, 'partition')}, not {asked.partitions}")
+        if requested.partitions != existing.partitions:
+            lengths.append(f"{format_count(existing.partitions, 'partition')}, not {requested.partitions}")
             cures.append(f"leave '{o.PARTITIONS.key}' out")
         cure = " and ".join(cures)
         raise InvalidOptionError(
@@ -249,20 +251,20 @@ def choose_key_columns(
     Raises InvalidOptionError, UnsupportedTypeError, UnsupportedOperationError for other constraints.
     """
     shown = catalog.named(stream.scope, stream.name)
-    given = options.get(o.PRIMARY_KEY)
+    text = options.get(o.PRIMARY_KEY)
     for constraint in constraints:
         if constraint.kind != "PrimaryKey" or constraint.enforced:
             raise UnsupportedOperationError(
                 f"{constraint.text} is not possible on {shown}: nothing checks what is written. Leave it out."
             )
-        given = given or ",".join(constraint.columns)
-    if given is None:
+        text = text or ",".join(constraint.columns)
+    if text is None:
         raise InvalidOptionError(
             f"'format'='{o.KEY_VALUE_FORMAT}' needs '{o.PRIMARY_KEY.key}', the columns of the primary key with the "
             "bytes of strings, for example 'id' or 'country(2),id'."
         )
     keys = KeyColumns(
-        _parse_key(o.PRIMARY_KEY.key, given, schema),
+        _parse_key(o.PRIMARY_KEY.key, text, schema),
         _parse_key(o.SECONDARY_KEY.key, options.get(o.SECONDARY_KEY), schema),
     )
     twice = {name for name in keys.names if keys.names.count(name) > 1}
@@ -279,26 +281,26 @@ def choose_key_columns(
     return keys
 
 
-def _parse_key(option: str, given: str | None, schema: StructType) -> tuple[KeyColumn, ...]:
+def _parse_key(option: str, text: str | None, schema: StructType) -> tuple[KeyColumn, ...]:
     columns = []
-    for part in [] if given is None else given.split(","):
+    for part in [] if text is None else text.split(","):
         match = _KEY_COLUMN.fullmatch(part)
         if match is None:
             raise InvalidOptionError(
-                f"'{option}'='{shorten(given or '')}' is not a list of columns such as 'id' or 'country(2),id'."
+                f"'{option}'='{shorten(text or '')}' is not a list of columns such as 'id' or 'country(2),id'."
             )
         field = find_column(option, match[1], schema)
         columns.append(_make_key_column(option, field.name, replace_char_types(field.dataType), match[2]))
     return tuple(columns)
 
 
-def _make_key_column(option: str, name: str, type: DataType, given: str | None) -> KeyColumn:
+def _make_key_column(option: str, name: str, type: DataType, number: str | None) -> KeyColumn:
     text = type.simpleString()
     if text in NUMBERS:
         width = NUMBERS[text][0]
-        if given is not None and int(given) != width:
+        if number is not None and int(number) != width:
             raise InvalidOptionError(
-                f"'{option}' gives the column {name} {given} bytes, but a {text} has {width}. Leave the number out."
+                f"'{option}' gives the column {name} {number} bytes, but a {text} has {width}. Leave the number out."
             )
         return KeyColumn(name, text, width)
     if text not in (STRING, BINARY):
@@ -306,9 +308,9 @@ def _make_key_column(option: str, name: str, type: DataType, given: str | None) 
             f"'{option}' names the column {name} of type {text}, which has no fixed number of bytes. Keys can be "
             f"{', '.join(NUMBERS)}, and string and binary with a length."
         )
-    if given is None or not 0 < int(given) <= MAX_KEY_LENGTH:
+    if number is None or not 0 < int(number) <= MAX_KEY_LENGTH:
         raise InvalidOptionError(
             f"'{option}' needs the number of bytes of the column {name}, a {text}: Pravega's keys have a fixed length. "
             f"Write for example '{name}(16)', with a number from 1 to {MAX_KEY_LENGTH:,}."
         )
-    return KeyColumn(name, text, int(given))
+    return KeyColumn(name, text, int(number))

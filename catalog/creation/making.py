@@ -85,7 +85,7 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
 
 def _make(catalog: Catalog, new: New) -> LoadedTable:
     """Make the stream and the schema of a table, or nothing."""
-    declared, found, pravega = new.declared, new.found, catalog.pravega
+    declared, existing, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
     kept = make_stored_properties(settings, declared.comment)
     registering = bool(declared.registry_format) and not new.has_schema
@@ -96,13 +96,13 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
         # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
         with cancellation.shield():
             begun = kept | (mark.stored if mark is not None else {})
-            if found is None:
+            if existing is None:
                 check_new_stream(stream.name)
                 _create_stream(catalog, stream, table_properties.make_stream_configuration(settings, begun), undo)
             else:
                 table_properties.check_adoption(declared.options)
-                _set_tags(catalog, stream, found.configuration, begun)
-                undo.append(lambda: pravega.controller.update_stream(stream, found.configuration))
+                _set_tags(catalog, stream, existing.configuration, begun)
+                undo.append(lambda: pravega.controller.update_stream(stream, existing.configuration))
         cancellation.check()
         if registering:
             with cancellation.shield():
@@ -150,9 +150,9 @@ def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: l
     The rules of a joined group stay as they are, except those of a group that was `begun` and has no schema yet.
     """
     name, settings = declared.stream.name, declared.settings
-    wanted = table_properties.choose_creation_policy(settings)
+    new_policy = table_properties.choose_creation_policy(settings)
     try:
-        registry.create_group(name, GroupProperties(declared.registry_format, wanted))
+        registry.create_group(name, GroupProperties(declared.registry_format, new_policy))
         undo.append(lambda: registry.delete_group(name))
         if (policy := table_properties.choose_later_policy(settings)) is not None:
             registry.set_compatibility(name, policy)
@@ -167,10 +167,10 @@ def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo
     """Add the schema to the group of a new table. Raises IncompatibleSchemaError."""
     name, format, text = declared.stream.name, declared.format, declared.schema_text
     schema = SchemaInfo.of_text(format.type_name(text), declared.registry_format, text)
-    known = registry.find_version(name, schema)
+    version = registry.find_version(name, schema)
     try:
         added = registry.add_schema(name, schema)
-        if known is None:
+        if version is None:
             undo.append(lambda: registry.delete_schema(name, added.id))
     except IncompatibleSchemaError as error:
         rule = table_properties.name_policy(registry.group(name).compatibility)
@@ -219,25 +219,25 @@ def _set_tags(catalog: Catalog, stream: Stream, configuration: StreamConfigurati
     catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
 
 
-def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
+def _check_type(registry: SchemaRegistry, stream: Stream, own_type: str) -> None:
     """Raise InvalidOptionError if a group holds another type: with a second one its stream would not be a table."""
-    others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != wanted)
+    others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != own_type)
     if others:
         raise InvalidOptionError(
             f"The schema registry has a group for this stream, made by others, with the type {', '.join(others)}, but "
-            f"the table's type would be {wanted}. Choose another table name, or let the application create the "
+            f"the table's type would be {own_type}. Choose another table name, or let the application create the "
             "stream, which is then a table without CREATE TABLE."
         )
 
 
-def _check_format(found: str, settings: TableSettings) -> None:
+def _check_format(existing: str, settings: TableSettings) -> None:
     """Raise InvalidOptionError unless a group and the table have the same format."""
-    if found == find_format(settings.format).registry_format:
+    if existing == find_format(settings.format).registry_format:
         return
     advice = "Choose another table name, or 'format'='raw' to read and write bytes."
-    if found in ("Avro", "Json"):  # of the others no schema can be made from columns
-        advice = f"Set 'format'='{find_registry_format(found).name}'."
+    if existing in ("Avro", "Json"):  # of the others no schema can be made from columns
+        advice = f"Set 'format'='{find_registry_format(existing).name}'."
     raise InvalidOptionError(
-        f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
+        f"'format'='{settings.format}' does not fit: the schema registry has a group of {existing} schemas for this "
         f"stream. {advice}"
     )

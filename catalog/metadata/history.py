@@ -37,9 +37,9 @@ def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
     head = CommitLog(pravega, stream).head()
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
-    for place, entry in enumerate(head.queue, 1):
+    for number, entry in enumerate(head.queue, 1):
         state = pravega.controller.transaction_status(stream, entry.transaction).name.lower()
-        yield str(entry.transaction), state, place, entry.operation, entry.rows
+        yield str(entry.transaction), state, number, entry.operation, entry.rows
 
 
 def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:

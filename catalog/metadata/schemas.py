@@ -39,15 +39,23 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     except SchemaNotFoundError:
         return  # the stream has no schema group
     policy = show_policy(compatibility)
-    for known in versions:
+    for version in versions:
         try:
-            text = known.schema.text
+            text = version.schema.text
         except InvalidSchemaError:
             text = None  # its format is one that another program has made
-        unread = None if text is None else _find_unread(known.schema.format, text)
-        normalized = None if text is None or known.schema.format != "Avro" else normalize_schema(text)
+        unread = None if text is None else _find_unread(version.schema.format, text)
+        normalized = None if text is None or version.schema.format != "Avro" else normalize_schema(text)
         yield (
-            *(known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread),
+            *(
+                version.version.version,
+                version.version.id,
+                version.version.type,
+                version.version.format,
+                text,
+                policy,
+                unread,
+            ),
             *((None, None) if normalized is None else (normalized.canonical, normalized.fingerprint)),
         )
 
@@ -65,22 +73,28 @@ def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
     registry = pravega.registry(stream.scope)
     for encoding_id in count():
         try:
-            found = registry.encoding(stream.name, encoding_id, refresh=True)
+            encoding = registry.encoding(stream.name, encoding_id, refresh=True)
         except SchemaNotFoundError:
             return
-        yield encoding_id, found.version.version, found.version.id, found.version.type, found.codec or "none"
+        yield (
+            encoding_id,
+            encoding.version.version,
+            encoding.version.id,
+            encoding.version.type,
+            encoding.codec or "none",
+        )
 
 
 def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
     try:
-        found = show_properties(load_table(pravega, stream))
+        properties = show_properties(load_table(pravega, stream))
     except StreamNotFoundError:
         raise
     except PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
         stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
-        found = stored | show_stream_properties(configuration)
-    yield from sorted((key, text) for key, text in found.items() if key != "provider")
+        properties = stored | show_stream_properties(configuration)
+    yield from sorted((key, text) for key, text in properties.items() if key != "provider")
 
 
 SCHEMAS = MetadataTable(

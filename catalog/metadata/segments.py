@@ -35,7 +35,7 @@ def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
     ranges = current | _find_ranges(
         pravega, stream, {get_segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
     )
-    made = _read_creation_times(pravega, stream, infos)
+    creation_times = _read_creation_times(pravega, stream, infos)
     for segment_id in ids:
         info, covers = infos.get(segment_id), ranges.get(segment_id)
         if info is not None:
@@ -50,7 +50,7 @@ def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
                 info.start_offset,
                 info.write_offset,
                 info.write_offset - info.start_offset,
-                made[segment_id],
+                creation_times[segment_id],
             )
 
 
@@ -65,18 +65,18 @@ def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dic
 
 
 def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
-    wanted = sorted(epochs)
+    numbers = sorted(epochs)
 
     def list_segments(epoch: int) -> Sequence[SegmentRange]:
         return pravega.controller.epoch_segments(stream, epoch)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(list_segments), wanted), strict=True))
+        return dict(zip(numbers, threads.map(cancellation.carry_over(list_segments), numbers), strict=True))
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
     """Return when segments were made, in microseconds since 1970; None for those that are gone."""
-    wanted = list(ids)
+    segment_ids = list(ids)
 
     def read_creation(segment_id: int) -> int | None:
         try:
@@ -86,7 +86,7 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
         return None if milliseconds is None else milliseconds * 1000
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(read_creation), wanted), strict=True))
+        return dict(zip(segment_ids, threads.map(cancellation.carry_over(read_creation), segment_ids), strict=True))
 
 
 def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
@@ -96,12 +96,12 @@ def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
     every = {segment.segment_id for segments in epochs.values() for segment in segments}
-    made = _read_creation_times(pravega, stream, every)
+    creation_times = _read_creation_times(pravega, stream, every)
     before: Sequence[SegmentRange] = ()
     for epoch, segments in epochs.items():
         ended = [segment for segment in before if segment not in segments]
         begun = [segment for segment in segments if segment not in before]
-        times = [time for segment in begun if (time := made[segment.segment_id]) is not None]
+        times = [time for segment in begun if (time := creation_times[segment.segment_id]) is not None]
         splits = sum(sum(_has_overlap(one, other) for other in begun) > 1 for one in ended)
         merges = sum(sum(_has_overlap(one, other) for other in ended) > 1 for one in begun)
         yield (

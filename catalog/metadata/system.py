@@ -79,8 +79,8 @@ class TableOfCatalog(NamedTable):
 
     def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
         if options:
-            given = ", ".join(f"'{key}'" for key in sorted(options))
-            raise InvalidOptionError(f"{self.shown} takes no options, but got {given}. Use WHERE.")
+            keys = ", ".join(f"'{key}'" for key in sorted(options))
+            raise InvalidOptionError(f"{self.shown} takes no options, but got {keys}. Use WHERE.")
         return MetadataRows(tuple(tuple(row) for row in _read_queries(self.catalog)))
 
     def exists(self) -> bool:

@@ -110,8 +110,8 @@ class MetadataOfStream(TableOfStream):
 
     def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
         if options:
-            given = ", ".join(f"'{key}'" for key in sorted(options))
-            raise InvalidOptionError(f"{self.shown} takes no options, but got {given}. Leave them out, and use WHERE.")
+            keys = ", ".join(f"'{key}'" for key in sorted(options))
+            raise InvalidOptionError(f"{self.shown} takes no options, but got {keys}. Leave them out, and use WHERE.")
         scope, stream = self.identifier.namespace
         rows = self._table.rows(self.catalog.pravega, resolve_stream(self.catalog, (scope,), stream))
         return MetadataRows(tuple(tuple(row) for row in rows))

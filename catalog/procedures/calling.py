@@ -62,17 +62,19 @@ def answer(
     """
     if isinstance(request, r.ListProcedures):
         return sorted(PROCEDURES) if list(request.namespace) in ([], [NAMESPACE]) else []
-    found = _find(catalog, request.namespace, request.name)
-    shown = catalog.named(NAMESPACE, found.name)
+    procedure = _find(catalog, request.namespace, request.name)
+    shown = catalog.named(NAMESPACE, procedure.name)
     if isinstance(request, r.LoadProcedure):
         if request.given is not None:
-            check_arguments(found, shown, request.given)
-        starts = found is START_QUERY
-        return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters), starts)
+            check_arguments(procedure, shown, request.given)
+        starts = procedure is START_QUERY
+        return ProcedureDescription(
+            procedure.name, procedure.columns, procedure.comment, tuple(procedure.parameters), starts
+        )
     with prefix_errors("Procedure", shown), shield():
-        if found.act is not None:
-            rows = found.act(catalog, request.given)
-        elif found is START_QUERY:
+        if procedure.act is not None:
+            rows = procedure.act(catalog, request.given)
+        elif procedure is START_QUERY:
             rows = start_query(catalog, servers, request)
         else:
             rows = stop_query(catalog, servers, request.given)
@@ -80,10 +82,10 @@ def answer(
 
 
 def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:
-    found = PROCEDURES.get(name.lower())
-    if found is not None and list(namespace) == [NAMESPACE]:
-        return found
-    near = [name.lower()] if found is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
+    procedure = PROCEDURES.get(name.lower())
+    if procedure is not None and list(namespace) == [NAMESPACE]:
+        return procedure
+    near = [name.lower()] if procedure is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
     hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, near_name) for near_name in near)}?" if near else ""
     if (instead := ELSEWHERE.get(name.lower())) is not None:
         hint = f" {instead}"

@@ -33,14 +33,14 @@ def _list_consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
 
 
 def _require(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
-    found = _find(catalog, stream, name)
-    if found is None:
-        known = ", ".join(sorted(consumer.name for consumer in _list_consumers(catalog, stream)))
+    status = _find(catalog, stream, name)
+    if status is None:
+        names = ", ".join(sorted(consumer.name for consumer in _list_consumers(catalog, stream)))
         raise ConsumerNotFoundError(
-            f"Stream {stream} has no consumer '{name}'. It has {known or 'none'}; see the metadata table consumers. "
+            f"Stream {stream} has no consumer '{name}'. It has {names or 'none'}; see the metadata table consumers. "
             f"{catalog.named('system', 'create_consumer')} creates one."
         )
-    return found
+    return status
 
 
 def _to_text(cut: StreamCut | None) -> str | None:

@@ -133,20 +133,20 @@ class _Letters:
             return
         if self._replayed is None:
             self._replayed = self._read_places_before()
-        found: dict[str, set[int]] = {}
+        letters: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
-            offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
+            offset, offsets = letter["offset"], letters.setdefault(letter["segment"], set())
             if offset not in offsets and not _has_offset(self._replayed.get(letter["segment"]), offset):
                 offsets.add(offset)
                 yield letter
 
     def _read_places_before(self) -> dict[str, _Offsets]:
         """Return the offsets of the letters before the range, by segment, with 8 bytes each."""
-        found: dict[str, array[int]] = {}
+        places: dict[str, array[int]] = {}
         if self._part.head != self._part.start:
             for letter in self._read(_PLACE, self._part.head, self._part.start):
-                found.setdefault(letter["segment"], array("q")).append(letter["offset"])
-        return {segment: np.unique(np.frombuffer(offsets, np.int64)) for segment, offsets in found.items()}
+                places.setdefault(letter["segment"], array("q")).append(letter["offset"])
+        return {segment: np.unique(np.frombuffer(offsets, np.int64)) for segment, offsets in places.items()}
 
     def _read(self, columns: StructType, start: StreamCut, end: StreamCut) -> Iterator[dict[str, Any]]:
         read = {o.START_STREAM_CUT.key: start.to_text(), o.END_STREAM_CUT.key: end.to_text()}
@@ -164,8 +164,8 @@ def _has_offset(offsets: _Offsets | None, offset: int) -> bool:
     """Return whether an offset is among others, which are sorted."""
     if offsets is None:
         return False
-    place = int(np.searchsorted(offsets, offset))
-    return place < len(offsets) and int(offsets[place]) == offset
+    index = int(np.searchsorted(offsets, offset))
+    return index < len(offsets) and int(offsets[index]) == offset
 
 
 def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -178,27 +178,27 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     writer, log = f"replay of {dead_letter} for {source.stream}", CommitLog(pravega, into.stream)
     dry_run, skip_bad = is_set(arguments, DRY_RUN), is_set(arguments, _SKIP_BAD)
     part = _find_next_range(catalog, into, log, letters, writer, dry_run=dry_run)
-    found = _Letters(catalog, source, letters, part)
+    original = _Letters(catalog, source, letters, part)
     options = catalog.options()
     # Their event times are late: noted, they would hold back watermarks like those of a writer that is still active.
-    prepared = replace(open_table(pravega, into, options).prepare_insert(found.columns).table, event_time=None)
-    for _batch in found.rows():
+    prepared = replace(open_table(pravega, into, options).prepare_insert(original.columns).table, event_time=None)
+    for _batch in original.rows():
         pass  # finds the bad ones before anything is written
-    if found.bad and not skip_bad and not dry_run:
+    if original.bad and not skip_bad and not dry_run:
         raise MalformedEventError(
-            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, so none was replayed. The first "
-            f"is {found.reason}. Change the table so that they can be decoded, or pass skip_bad => true to leave them "
-            "out."
+            f"{original.bad:,} of {original.found:,} dead letters still cannot be decoded, so none was replayed. The "
+            f"first is {original.reason}. Change the table so that they can be decoded, or pass skip_bad => true to "
+            "leave them out."
         )
     epoch = Epoch(writer, part.number, None, part.to_text())
-    if found.good and not dry_run:
-        _insert(catalog, prepared, found, epoch, log)
-    elif found.found and not dry_run:
+    if original.good and not dry_run:
+        _insert(catalog, prepared, original, epoch, log)
+    elif original.found and not dry_run:
         # All of them are left out for good.
         log.make_ready()
         entry = EpochRecorder(into.stream, epoch, 0)
         log.replace_companion(entry.number, entry.make_value_when_passed)
-    yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
+    yield original.found, original.good, original.bad, original.reason, original.good > 0 and not dry_run
 
 
 def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:

@@ -29,22 +29,27 @@ def _create_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _drop_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     tags, name = Tags(catalog.pravega, find_stream(catalog, arguments)), require(arguments, "tag")
-    found = next((tag for tag in tags.all() if tag.name == name), None)
-    dropped = tags.drop(name) if found is not None and not is_set(arguments, DRY_RUN) else False
-    yield name, None if found is None else found.version, None if found is None else found.cut.to_text(), dropped
+    existing = next((tag for tag in tags.all() if tag.name == name), None)
+    dropped = tags.drop(name) if existing is not None and not is_set(arguments, DRY_RUN) else False
+    yield (
+        name,
+        None if existing is None else existing.version,
+        None if existing is None else existing.cut.to_text(),
+        dropped,
+    )
 
 
 def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    log, made = CommitLog(catalog.pravega, find_stream(catalog, arguments)), 0
+    log, removed = CommitLog(catalog.pravega, find_stream(catalog, arguments)), 0
     while True:
         try:
             some = log.fold()
         except ConditionalUpdateError:
             continue  # a writer is folding at the same time
-        made += some
+        removed += some
         if not some:
             break
-    yield log.newest(), made
+    yield log.newest(), removed
 
 
 def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:

@@ -53,8 +53,8 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
         if offset in (info.start_offset, info.write_offset):
             continue
         piece = SegmentSlice(segment, info.start_offset, offset)
-        [(known, _)] = start_later(log, [(piece, Span(offset, offset, every=True))], worth=1)
-        walked += offset - known.start
+        [(border, _)] = start_later(log, [(piece, Span(offset, offset, every=True))], worth=1)
+        walked += offset - border.start
         if walked > MOST_WALKED:
             raise InvalidOptionError(
                 f"The stream cut in '{name}' cannot be checked: to see that it lies between events of {stream}, more "
@@ -62,7 +62,7 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
                 "the metadata table history."
             )
         try:
-            for _window in SegmentRangeReader(pravega.segments, stream, segment, known.start, offset):
+            for _window in SegmentRangeReader(pravega.segments, stream, segment, border.start, offset):
                 pass
         except BrokenFrameError:
             raise InvalidOptionError(

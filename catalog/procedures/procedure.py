@@ -73,29 +73,29 @@ TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks a
 DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would change")
 
 
-def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None:
+def check_arguments(procedure: Procedure, shown: str, arguments: StructType) -> None:
     """Check the arguments of a CALL, as Spark describes them: the metadata of a field marks a named one.
 
     Raises InvalidOptionError for an unknown or missing argument, and for one of another type.
     """
     parameters = {parameter.name: parameter for parameter in procedure.parameters}
-    found: set[str] = set()
-    for place, field in enumerate(given):
+    names: set[str] = set()
+    for number, field in enumerate(arguments):
         if field.metadata.get("BY_NAME"):
-            name = next((known for known in parameters if known.lower() == field.name.lower()), None)
+            name = next((parameter for parameter in parameters if parameter.lower() == field.name.lower()), None)
         else:
-            name = list(parameters)[place] if place < len(parameters) else None
+            name = list(parameters)[number] if number < len(parameters) else None
         if name is None:
-            what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {place + 1}"
+            what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {number + 1}"
             raise InvalidOptionError(f"{shown} has no {what}. {describe_arguments(procedure)}")
-        wanted, type = parameters[name].type, field.dataType
-        if not isinstance(type, (NullType, *_TAKEN[wanted.__class__])):
+        expected, type = parameters[name].type, field.dataType
+        if not isinstance(type, (NullType, *_TAKEN[expected.__class__])):
             raise InvalidOptionError(
                 f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but takes "
-                f"{wanted.simpleString().upper()}. {describe_arguments(procedure)}"
+                f"{expected.simpleString().upper()}. {describe_arguments(procedure)}"
             )
-        found.add(name)
-    missing = [name for name, parameter in parameters.items() if not parameter.optional and name not in found]
+        names.add(name)
+    missing = [name for name, parameter in parameters.items() if not parameter.optional and name not in names]
     if missing:
         raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {describe_arguments(procedure)}")
 

@@ -98,9 +98,9 @@ def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedur
         options=_check_options(catalog, arguments, into),
     )
     queries = KeptQueries(catalog)
-    wanted = KeptQuery(scope, name, definition, _make_status(catalog, facts.server))
-    former = _find_former(queries, wanted)
-    kept = _claim(queries, wanted, former)
+    requested = KeptQuery(scope, name, definition, _make_status(catalog, facts.server))
+    former = _find_former(queries, requested)
+    kept = _claim(queries, requested, former)
     servers.get(catalog, facts.server).adopt(kept)
     kept = _wait_for_start(queries, kept, former)
     yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
@@ -165,10 +165,10 @@ def _check_trigger(arguments: Mapping[str, str]) -> str | None:
 
 def _check_options(catalog: Catalog, arguments: Mapping[str, str], into: str) -> dict[str, str]:
     """Return the options of the write. Raises InvalidOptionError for those that writeStream would refuse."""
-    given: dict[str, str | None] = json.loads(arguments.get("options", "{}"))
-    if missing := next((key for key, text in given.items() if text is None), None):
+    texts: dict[str, str | None] = json.loads(arguments.get("options", "{}"))
+    if missing := next((key for key, text in texts.items() if text is None), None):
         raise InvalidOptionError(f"The option '{missing}' is NULL. Give it a value, or leave it out.")
-    options = {key: text for key, text in given.items() if text is not None}
+    options = {key: text for key, text in texts.items() if text is not None}
     if options:
         namespace, table = split_name(into)
         described = find_in_scope(catalog, Identifier((namespace,), table)).load_table({}, writing=True)
@@ -203,42 +203,42 @@ def _make_status(catalog: Catalog, server: str) -> QueryStatus:
     return QueryStatus(QueryState.STARTING, server, read_clock(), read_clock(), lease=lease)
 
 
-def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
+def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None:
     """Return the same query as it was started earlier. Raises QueryExistsError if another is in the way."""
     former = None
     for other in queries.all(age=0):
-        if other.name != wanted.name and other.definition.checkpoint == wanted.definition.checkpoint:
+        if other.name != requested.name and other.definition.checkpoint == requested.definition.checkpoint:
             raise QueryExistsError(
-                f"The checkpoint {wanted.definition.checkpoint} belongs to the query '{other.name}'. Give each query "
-                "its own."
+                f"The checkpoint {requested.definition.checkpoint} belongs to the query '{other.name}'. Give each "
+                "query its own."
             )
-        if other.name != wanted.name:
+        if other.name != requested.name:
             continue
-        if other.scope != wanted.scope or not _is_same(other.definition, wanted.definition):
+        if other.scope != requested.scope or not _is_same(other.definition, requested.definition):
             raise QueryExistsError(
-                f"A different query '{wanted.name}' exists already: it writes into {other.definition.into}, and its "
+                f"A different query '{requested.name}' exists already: it writes into {other.definition.into}, and its "
                 f"state is {other.status.state}. Choose another name, or end it with stop_query."
             )
         former = other
     return former
 
 
-def _claim(queries: KeptQueries, wanted: KeptQuery, former: KeptQuery | None) -> KeptQuery:
+def _claim(queries: KeptQueries, requested: KeptQuery, former: KeptQuery | None) -> KeptQuery:
     """Keep a new query, or take over the same one that nobody runs. Raises QueryExistsError."""
     if former is not None:
-        renewed = replace(former, definition=wanted.definition)
-        if (taken := _take_over(queries, renewed, wanted.status)) is None:
+        renewed = replace(former, definition=requested.definition)
+        if (taken := _take_over(queries, renewed, requested.status)) is None:
             raise QueryExistsError(
-                f"The query '{wanted.name}' runs already, on {former.status.server}. stop_query ends it."
+                f"The query '{requested.name}' runs already, on {former.status.server}. stop_query ends it."
             )
         return taken
 
-    def claim(found: KeptQuery | None) -> KeptQuery:
-        if found is not None:
-            raise QueryExistsError(f"There is a query '{wanted.name}' already.")
-        return wanted
+    def claim(current: KeptQuery | None) -> KeptQuery:
+        if current is not None:
+            raise QueryExistsError(f"There is a query '{requested.name}' already.")
+        return requested
 
-    return queries.change(wanted.scope, wanted.name, claim)
+    return queries.change(requested.scope, requested.name, claim)
 
 
 def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
@@ -246,19 +246,19 @@ def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
     return replace(one, settings={}) == replace(other, settings={})
 
 
-def _take_over(queries: KeptQueries, kept: KeptQuery, wanted: QueryStatus) -> KeptQuery | None:
+def _take_over(queries: KeptQueries, kept: KeptQuery, status: QueryStatus) -> KeptQuery | None:
     """Take the lease of a query once it is sure that no server has it; return None if one renews it."""
     if kept.status.server is not None and not _is_abandoned(queries, kept):
         return None
-    return take_lease(queries, kept, wanted.server or "", wanted.lease, asked=True)
+    return take_lease(queries, kept, status.server or "", status.lease, by_user=True)
 
 
 def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
     """Watch a query as long as a lease lasts, and return whether its server does not renew it."""
     until = time.monotonic() + kept.status.lease
     while time.monotonic() < until:
-        found = queries.read(kept.scope, kept.name)
-        if found is None or found.status != kept.status:
+        current = queries.read(kept.scope, kept.name)
+        if current is None or current.status != kept.status:
             return False
         time.sleep(_LOOK_SECONDS * 5)
     return True
@@ -268,15 +268,15 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
     """Wait until a query has started. If it cannot, restore what was before, and raise QueryNotStartedError."""
     until = time.monotonic() + _START_SECONDS
     while True:
-        found = queries.read(kept.scope, kept.name)
-        if found is None or found.status.epoch != kept.status.epoch:
+        current = queries.read(kept.scope, kept.name)
+        if current is None or current.status.epoch != kept.status.epoch:
             raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
-        if found.status.known is QueryState.FAILED and found.status.started is None:
-            _put_back(queries, found, former)
-            raise QueryNotStartedError(f"The query '{kept.name}' does not start: {found.status.last_error}")
-        starts = found.status.known in (QueryState.STARTING, QueryState.STOPPING)
+        if current.status.known is QueryState.FAILED and current.status.started is None:
+            _put_back(queries, current, former)
+            raise QueryNotStartedError(f"The query '{kept.name}' does not start: {current.status.last_error}")
+        starts = current.status.known in (QueryState.STARTING, QueryState.STOPPING)
         if not starts or time.monotonic() > until:
-            return found
+            return current
         time.sleep(_LOOK_SECONDS)
 
 
@@ -295,8 +295,8 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
         failed_at=failed.status.failed_at,
     )
 
-    def put_back(found: KeptQuery | None) -> KeptQuery:
-        if found is None or found != failed:
+    def put_back(current: KeptQuery | None) -> KeptQuery:
+        if current is None or current != failed:
             raise QueryNotStartedError(
                 f"The query '{failed.name}' did not start, and has been changed since: {failed.status.last_error}"
             )

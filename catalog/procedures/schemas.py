@@ -55,14 +55,14 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
     except (InvalidSchemaError, InvalidOptionError, UnsupportedTypeError) as error:
         return _Judgement(SchemaInfo("", group.format, text.encode()), None, policy, error.message)
     schema = SchemaInfo.of_text(type, group.format, text)
-    known = registry.find_version(stream.name, schema)
+    registered = registry.find_version(stream.name, schema)
     reason = None
-    if known is None:
+    if registered is None:
         older = [version for version in versions if version.version.type == type]
         reason = _judge_by_table(catalog, stream, columns) or _judge_by_policy(
             registry, stream, schema, group.compatibility, older, columns
         )
-    return _Judgement(schema, known, policy, reason)
+    return _Judgement(schema, registered, policy, reason)
 
 
 def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
@@ -149,14 +149,14 @@ def _register_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _set_compatibility(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     stream, name = find_stream(catalog, arguments), require(arguments, "compatibility")
-    wanted = find_policy(name)
-    if wanted is None:
+    policy = find_policy(name)
+    if policy is None:
         catalog.options(properties={o.COMPATIBILITY.key: name})  # refuses it, and names the allowed ones
         raise InvalidOptionError(f"There is no policy '{name}'.")
     registry = _open_registry(catalog, stream)
     before = registry.compatibility(stream.name)
-    if wanted != before:
-        registry.set_compatibility(stream.name, wanted, before)
+    if policy != before:
+        registry.set_compatibility(stream.name, policy, before)
     yield show_policy(before), name
 
 
@@ -164,12 +164,12 @@ def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Ro
     stream, number = find_stream(catalog, arguments), int(require(arguments, "version"))
     registry = _open_registry(catalog, stream)
     versions = registry.versions(stream.name)
-    found = _find_version(stream, versions, number, arguments.get("type"))
-    _check_unused(catalog, registry, stream, found, versions)
+    version = _find_version(stream, versions, number, arguments.get("type"))
+    _check_unused(catalog, registry, stream, version, versions)
     deleted = not is_set(arguments, DRY_RUN)
     if deleted:
-        registry.delete_schema(stream.name, found.id)
-    yield found.version, found.id, found.type, deleted
+        registry.delete_schema(stream.name, version.id)
+    yield version.version, version.id, version.type, deleted
 
 
 def _find_version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
@@ -179,16 +179,16 @@ def _find_version(stream: Stream, versions: Sequence[SchemaVersion], number: int
     for version in versions:
         if version.version.version == number and type in (None, version.version.type):
             return version.version
-    there = ", ".join(str(version.version.version) for version in versions if type in (None, version.version.type))
+    numbers = ", ".join(str(version.version.version) for version in versions if type in (None, version.version.type))
     of_type = "" if type is None else f" of type {type}"
     raise InvalidOptionError(
-        f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {there or 'none'}"
+        f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {numbers or 'none'}"
         f"{'' if type in (None, *types) else ', and the types ' + ', '.join(types)}."
     )
 
 
 def _check_unused(
-    catalog: Catalog, registry: SchemaRegistry, stream: Stream, found: VersionInfo, versions: Sequence[SchemaVersion]
+    catalog: Catalog, registry: SchemaRegistry, stream: Stream, deleted: VersionInfo, versions: Sequence[SchemaVersion]
 ) -> None:
     """Raise UnsupportedOperationError if a version is needed.
 
@@ -196,10 +196,10 @@ def _check_unused(
     the columns of the one before lack what the table's properties name. The first event that is written with a version
     takes an encoding id for it, which the registry never gives back.
     """
-    if sum(version.version.type == found.type for version in versions) == 1:
+    if sum(version.version.type == deleted.type for version in versions) == 1:
         raise UnsupportedOperationError(
-            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has. Without it the "
-            "stream would not be a table. DROP TABLE drops both."
+            f"Version {deleted.version} is the only schema of type {deleted.type} that stream {stream} has. Without it "
+            "the stream would not be a table. DROP TABLE drops both."
         )
     loaded = _load_if_table(catalog, stream)
     if loaded is not None and not loaded.table.framed:
@@ -207,39 +207,39 @@ def _check_unused(
             f"The events of stream {stream} have no header that says which version of the schema they were written "
             "with, so every version may be needed."
         )
-    _check_columns(catalog, loaded, found, versions)
+    _check_columns(catalog, loaded, deleted, versions)
     for encoding in count():
         try:
             used = registry.encoding(stream.name, encoding, refresh=True).version
         except SchemaNotFoundError:
             return
-        if used.id == found.id:
+        if used.id == deleted.id:
             raise UnsupportedOperationError(
-                f"Events of stream {stream} may be encoded with version {found.version} of the schema: it has the "
+                f"Events of stream {stream} may be encoded with version {deleted.version} of the schema: it has the "
                 f"encoding id {encoding}, which writers put into events. The version cannot be deleted. Register a "
                 "newer one for new events."
             )
 
 
 def _check_columns(
-    catalog: Catalog, loaded: LoadedTable | None, found: VersionInfo, versions: Sequence[SchemaVersion]
+    catalog: Catalog, loaded: LoadedTable | None, deleted: VersionInfo, versions: Sequence[SchemaVersion]
 ) -> None:
     """Raise UnsupportedOperationError if a table's properties name columns that only its newest version has."""
     newest, *others = sorted(
-        (version for version in versions if version.version.type == found.type),
+        (version for version in versions if version.version.type == deleted.type),
         key=lambda version: version.version.id,
         reverse=True,
     )
-    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events or newest.version.id != found.id:
+    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events or newest.version.id != deleted.id:
         return
     before = others[0]
     try:
         check_settings(catalog, loaded, find_registry_format(before.schema.format).spark_schema(before.schema.text))
     except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
         raise UnsupportedOperationError(
-            f"Version {found.version} of the schema of stream {loaded.table.stream} cannot be deleted: without it the "
-            f"columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the "
-            "table's properties first."
+            f"Version {deleted.version} of the schema of stream {loaded.table.stream} cannot be deleted: without it "
+            f"the columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change "
+            "the table's properties first."
         ) from None
 
 

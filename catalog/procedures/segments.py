@@ -66,11 +66,11 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
     Segments that have one of the ranges stay, even if the server has rounded their borders differently.
     """
     borders = {round(border, _DIGITS): border for segment in current for border in (segment.min_key, segment.max_key)}
-    equal = [borders.get(round(place / number, _DIGITS), place / number) for place in range(number + 1)]
-    wanted = list(pairwise(equal))
-    kept = {(segment.min_key, segment.max_key) for segment in current} & set(wanted)
+    equal = [borders.get(round(index / number, _DIGITS), index / number) for index in range(number + 1)]
+    ranges = list(pairwise(equal))
+    kept = {(segment.min_key, segment.max_key) for segment in current} & set(ranges)
     sealed = [segment.segment_id for segment in current if (segment.min_key, segment.max_key) not in kept]
-    return sealed, [key_range for key_range in wanted if key_range not in kept]
+    return sealed, [key_range for key_range in ranges if key_range not in kept]
 
 
 def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -85,8 +85,8 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
             f"'before' => '{before[:80]}' lies before the head of stream {stream}, at least in part: events up to "
             "there are already removed. Give a later position."
         ) from None
-    left, there = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
-    removed = None if left is None or there is None else there - left
+    left, total = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
+    removed = None if left is None or total is None else total - left
     passed = sum(_is_before(catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
     truncated = not is_set(arguments, DRY_RUN) and cut != head
     if truncated:

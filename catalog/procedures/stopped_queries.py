@@ -38,22 +38,22 @@ def stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str, 
 
 def _find_to_stop(catalog: Catalog, queries: KeptQueries, arguments: Mapping[str, str]) -> KeptQuery:
     name, into = require(arguments, "name"), ""
-    found = queries.find(name)
+    queries_named = queries.find(name)
     if "into" in arguments:
         named = name_table(catalog, arguments, "into")
         into = f" into {catalog.named(*named.parts)}"
         scope = resolve_scope(catalog, named.namespace)
-        found = [kept for kept in found if kept.scope == scope and _is_into(kept, named.name)]
-    if not found:
-        known = ", ".join(f"'{other.name}'" for other in queries.all())
-        raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {known or 'none'}.")
-    if len(found) > 1:
-        listed = " and ".join(kept.definition.into for kept in found)
+        queries_named = [kept for kept in queries_named if kept.scope == scope and _is_into(kept, named.name)]
+    if not queries_named:
+        names = ", ".join(f"'{other.name}'" for other in queries.all())
+        raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {names or 'none'}.")
+    if len(queries_named) > 1:
+        listed = " and ".join(kept.definition.into for kept in queries_named)
         raise InvalidOptionError(
-            f"There are {len(found)} queries '{name}': into {listed}. Name the table of the one that you mean: "
-            f"into => '{found[0].definition.into}'."
+            f"There are {len(queries_named)} queries '{name}': into {listed}. Name the table of the one that you mean: "
+            f"into => '{queries_named[0].definition.into}'."
         )
-    return found[0]
+    return queries_named[0]
 
 
 def _is_into(kept: KeptQuery, table: str) -> bool:
@@ -63,17 +63,17 @@ def _is_into(kept: KeptQuery, table: str) -> bool:
 def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
     """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
 
-    def make_stopping(found: KeptQuery | None) -> KeptQuery:
-        if found is None:
+    def make_stopping(current: KeptQuery | None) -> KeptQuery:
+        if current is None:
             raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
         # Also if no server has it, because one may take it at this moment.
-        return replace(found, status=replace(found.status, state=QueryState.STOPPING))
+        return replace(current, status=replace(current.status, state=QueryState.STOPPING))
 
-    found = queries.change(kept.scope, kept.name, make_stopping)
+    stopping = queries.change(kept.scope, kept.name, make_stopping)
     servers.wake()
     # The lease of a server that has died is over by then.
-    until = time.monotonic() + max(_STOP_SECONDS, found.status.lease + 10)
-    seen, since = found.status.renewed, time.monotonic()
+    until = time.monotonic() + max(_STOP_SECONDS, stopping.status.lease + 10)
+    seen, since = stopping.status.renewed, time.monotonic()
     while True:
         left = queries.read(kept.scope, kept.name)
         if left is None:

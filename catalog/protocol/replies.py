@@ -156,7 +156,7 @@ class ScanEnds:
 
     def find(self, start: str, end: str) -> ScanEnd | None:
         """Return the end of the scans with these bounds, None for the first of them."""
-        return next((known for known in self.ends if (known.start, known.end) == (start, end)), None)
+        return next((scan_end for scan_end in self.ends if (scan_end.start, scan_end.end) == (start, end)), None)
 
     def with_end(self, start: str, end: str, tail: Mapping[int, int], newest: int = 0) -> ScanEnds:
         """Return these ends with the end of a scan that was the first with its bounds."""

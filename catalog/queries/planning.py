@@ -114,23 +114,23 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
         bounds = describe_bounds(options)
-        known = ends.find(*bounds)
-        asked = _make_request(request, known, request.aggregation, request.of_joins)
-        planned = open_table(catalog.pravega, table, options).plan_scan(asked)
-    if known is None:
+        end = ends.find(*bounds)
+        scan = _make_request(request, end, request.aggregation, request.of_joins)
+        planned = open_table(catalog.pravega, table, options).plan_scan(scan)
+    if end is None:
         ends = ends.with_end(*bounds, planned.tail)
-    shown = replace(asked, conditions=request.conditions)
+    shown = replace(scan, conditions=request.conditions)
     columnar = options.get(o.COLUMNAR_READS)
     return make_planned_read(name_table(catalog, table), table, planned, shown, ends, columnar=columnar)
 
 
 def _make_request(
     request: r.PlanScan | r.PlanChanges,
-    known: ScanEnd | None,
+    end: ScanEnd | None,
     aggregation: Aggregation | None = None,
     of_joins: Sequence[Condition] = (),
 ) -> ScanRequest:
-    """Return what Spark asks of a scan. `known` is the end of an earlier scan in the same query."""
+    """Return what Spark asks of a scan. `end` is the end of an earlier scan in the same query."""
     conditions = request.conditions
     if request.every is not None:
         conditions += tuple(compress(of_joins, can_evaluate(of_joins, request.every)))
@@ -141,7 +141,7 @@ def _make_request(
         limit=request.limit if request.limit >= 0 else None,
         aggregation=aggregation,
         cores=request.cores,
-        earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
+        earlier=None if end is None else EarlierScan(end.offsets(), end.newest),
         search=Search.of_request(request.found),
         files=request.files if isinstance(request, r.PlanScan) else None,
         counted=True,
@@ -172,10 +172,10 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
 
 def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     """Plan a query with CHANGES."""
-    asked = _make_request(request, None if request.ends is None else request.ends.ends[0])
+    scan = _make_request(request, None if request.ends is None else request.ends.ends[0])
     with open_changes(catalog, request.table, request.options) as (name, opened):
-        planned = opened.plan_changes(asked)
+        planned = opened.plan_changes(scan)
     # CHANGES has its own bounds, which are part of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)
-    return make_planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
+    return make_planned_read(name, opened.table, planned, scan, ends, columnar=columnar)

@@ -68,16 +68,16 @@ def suggest_table(catalog: Catalog, identifier: Identifier) -> str:
 def _suggest(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            known = {*namespaces.list_tables(catalog, namespace), *_list_views(catalog, namespace)}
-            near = None if name in known else find_nearest(name, known)
+            names = {*namespaces.list_tables(catalog, namespace), *_list_views(catalog, namespace)}
+            near = None if name in names else find_nearest(name, names)
             return ask_did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
             missing = quote_all(namespace)
             near = find_nearest(missing, namespaces.list_namespaces(catalog))
             if near is None:
                 return f" There is no namespace {missing}." if name else ""
-            found = find_nearest(name, namespaces.list_tables(catalog, (near,)), least=0.8) if name else None
-            meant = ask_did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
+            suggestion = find_nearest(name, namespaces.list_tables(catalog, (near,)), least=0.8) if name else None
+            meant = ask_did_you_mean(quote_all((*above, near) if suggestion is None else (*above, near, suggestion)))
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is missing all the same

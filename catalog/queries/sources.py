@@ -35,8 +35,8 @@ def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
     Raises InvalidOptionError for a key that is almost such a bound, and for a bound if no changes are read.
     """
-    asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
-    if any(text.strip().lower() == "true" for text in asked):
+    texts = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
+    if any(text.strip().lower() == "true" for text in texts):
         return drop_changes_options(options)
     for key in options:
         if key.lower() in CHANGES_OPTIONS:
@@ -52,10 +52,10 @@ def read_change_range(options: Mapping[str, str]) -> ChangeRange:
     Raises InvalidOptionError for a wrong value and for bounds of two kinds, UnsupportedOperationError for net changes,
     which Spark computes only for a table in a catalog.
     """
-    given = {
+    settings = {
         CHANGES_OPTIONS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in CHANGES_OPTIONS
     }
-    mode = given.get("deduplicationMode", "none")
+    mode = settings.get("deduplicationMode", "none")
     if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
             "'deduplicationMode'='netChanges' cannot be used with options: Spark computes net changes only for a "
@@ -63,21 +63,21 @@ def read_change_range(options: Mapping[str, str]) -> ChangeRange:
         )
     if mode.lower() not in ("none", "dropcarryovers"):
         raise InvalidOptionError(f"'deduplicationMode'='{shorten(mode)}': expected none or dropCarryovers.")
-    _parse_value("computeUpdates", given, BOOLEAN)
-    if len({key.removeprefix("starting").removeprefix("ending") for key in given} & {"Version", "Timestamp"}) > 1:
+    _parse_value("computeUpdates", settings, BOOLEAN)
+    if len({key.removeprefix("starting").removeprefix("ending") for key in settings} & {"Version", "Timestamp"}) > 1:
         raise InvalidOptionError("The bounds of changes are either versions or timestamps. Give both in the same way.")
-    inclusive = (_parse_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))
+    inclusive = (_parse_value(f"{bound}BoundInclusive", settings, BOOLEAN) for bound in ("starting", "ending"))
     start_inclusive, end_inclusive = (True if value is None else value for value in inclusive)
-    times = [_parse_value(f"{bound}Timestamp", given, MOMENT) for bound in ("starting", "ending")]
+    times = [_parse_value(f"{bound}Timestamp", settings, MOMENT) for bound in ("starting", "ending")]
     if any(times):
         start, end = (None if time is None else str(round(time.timestamp() * 1_000_000)) for time in times)
         return ChangeRange(TIMESTAMP, start, end, start_inclusive, end_inclusive)
-    versions = given.get("startingVersion"), given.get("endingVersion")
+    versions = settings.get("startingVersion"), settings.get("endingVersion")
     return ChangeRange(VERSION, *versions, start_inclusive, end_inclusive)
 
 
-def _parse_value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T | None:
-    text = given.get(key)
+def _parse_value(key: str, settings: Mapping[str, str], type: OptionType[T]) -> T | None:
+    text = settings.get(key)
     if text is None:
         return None
     try:
@@ -97,32 +97,32 @@ def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]
         table = request.options.get(o.STREAM.key, "<table>")
         raise UnsupportedOperationError(describe_session_catalog_refusal(table, request.catalogs))
     resolved = _resolve(request, {})
-    given = {
+    settings = {
         option.key: text
         for option in OPTIONS.values()
         if option.connection and resolved.source(option) is o.Source.QUERY and (text := resolved.text(option))
     }
     catalog = resolved.get(o.CATALOG)
     if catalog is not None:
-        _check_catalog(catalog, request, given)
-    elif any(OPTIONS[key] in (*o.ADDRESSES, *o.LOGIN, *o.TRUST) for key in given):
+        _check_catalog(catalog, request, settings)
+    elif any(OPTIONS[key] in (*o.ADDRESSES, *o.LOGIN, *o.TRUST) for key in settings):
         conf = {}
-    for key, text in given.items():
+    for key, text in settings.items():
         if OPTIONS[key].secret and text.strip().startswith("${"):
             raise InvalidOptionError(
                 f"'{key}' refers to an environment variable, which only the conf of a catalog can do. Set it there, "
                 f"and name the catalog with '{o.CATALOG.key}'."
             )
-    of_statement = {OF_STATEMENT: "true"} if given and not conf else {}
-    return {**conf, **given, BY_OPTIONS: "true", **of_statement}
+    of_statement = {OF_STATEMENT: "true"} if settings and not conf else {}
+    return {**conf, **settings, BY_OPTIONS: "true", **of_statement}
 
 
-def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) -> None:
+def _check_catalog(catalog: str, request: LoadSource, settings: Mapping[str, str]) -> None:
     if catalog not in request.catalogs:
-        there = ", ".join(request.catalogs)
-        known = f"The catalogs of this session are {there}." if there else "This session has none; see configure()."
-        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is not a Pravega catalog. {known}")
-    for key in given:
+        names = ", ".join(request.catalogs)
+        advice = f"The catalogs of this session are {names}." if names else "This session has none; see configure()."
+        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is not a Pravega catalog. {advice}")
+    for key in settings:
         raise InvalidOptionError(
             f"'{key}' cannot be given together with '{o.CATALOG.key}'='{catalog}', whose conf already sets it. Leave "
             "one of them out."

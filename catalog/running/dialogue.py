@@ -31,20 +31,20 @@ def read_progress(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     report = json.loads(text)
-    found: dict[str, Any] = {"failures": 0, "rows_per_second": _measure_rate(report, report["numInputRows"])}
+    progress: dict[str, Any] = {"failures": 0, "rows_per_second": _measure_rate(report, report["numInputRows"])}
     # A query that waits for rows reports the number of the next micro-batch.
     completed = report["batchId"] - (0 if "addBatch" in report["durationMs"] else 1)
     if completed >= 0:
-        found["batch"] = completed
+        progress["batch"] = completed
     metrics = [source.get("metrics") or {} for source in report["sources"]]
-    found["bytes_behind"] = _add_up(metrics, "bytesBehind")
+    progress["bytes_behind"] = _add_up(metrics, "bytesBehind")
     seconds = [float(source["secondsBehind"]) for source in metrics if "secondsBehind" in source]
-    found["seconds_behind"] = max(seconds, default=None)
-    found["query_id"] = report.get("id")
-    found["sources"] = [source["description"] for source in report["sources"] if "description" in source]
+    progress["seconds_behind"] = max(seconds, default=None)
+    progress["query_id"] = report.get("id")
+    progress["sources"] = [source["description"] for source in report["sources"] if "description" in source]
     written = report.get("sink", {}).get("numOutputRows", -1)  # -1: Spark does not know
-    found["rows_written_per_second"] = None if written < 0 else _measure_rate(report, written)
-    return found
+    progress["rows_written_per_second"] = None if written < 0 else _measure_rate(report, written)
+    return progress
 
 
 def _measure_rate(report: Mapping[str, Any], rows: int) -> float:
@@ -53,14 +53,14 @@ def _measure_rate(report: Mapping[str, Any], rows: int) -> float:
 
 
 def _add_up(metrics: list[Mapping[str, str]], key: str) -> int | None:
-    found = [int(source[key]) for source in metrics if key in source]
-    return sum(found) if found else None
+    counts = [int(source[key]) for source in metrics if key in source]
+    return sum(counts) if counts else None
 
 
 def describe_error(text: str, options: Options) -> str:
     """Return the message of an error without stacks, plans and the secrets of the catalog."""
-    found = _DETAILS.search(text)
-    shown = (text[: found.start()] if found else text).strip()
+    details = _DETAILS.search(text)
+    shown = (text[: details.start()] if details else text).strip()
     texts = options.texts()
     for option in OPTIONS.values():
         if option.secret and (secret := texts.get(option.key)):
@@ -106,8 +106,8 @@ class Commands:
 
     def stop(self, run: Run, *, at_once: bool = True) -> None:
         """Have a run stopped, if not at once after its micro-batch."""
-        known = self._stop.get(run)
-        self._stop[run] = QueryStop(*run, at_once or (known is not None and known.at_once))
+        earlier = self._stop.get(run)
+        self._stop[run] = QueryStop(*run, at_once or (earlier is not None and earlier.at_once))
 
     def all(self) -> QueryCommands:
         """Return the commands."""

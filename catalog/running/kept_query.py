@@ -46,11 +46,11 @@ class EmptyScopes:
             self._empty = {scope: self._empty[scope] for scope in scopes if scope in self._empty}
             return [scope for scope in scopes if self._empty.get(scope, oldest) <= oldest]
 
-    def note_empty(self, scope: str, asked: float) -> None:
-        """Note a scope without queries. `asked` is when it was asked, by the monotonic clock."""
+    def note_empty(self, scope: str, moment: float) -> None:
+        """Note a scope without queries. `moment` is when it was asked, by the monotonic clock."""
         with self._lock:
-            if self._written.get(scope, asked) <= asked:
-                self._empty[scope] = asked
+            if self._written.get(scope, moment) <= moment:
+                self._empty[scope] = moment
 
     def note_written(self, scope: str) -> None:
         """Note that a query was written into a scope."""
@@ -73,8 +73,8 @@ def find_empty_scopes(pravega: Pravega) -> EmptyScopes:
 def note_written(scope: str) -> None:
     """Note that this process wrote a query into a scope, for all connections."""
     with _lock:
-        known = list(_by_connection.values())
-    for empty in known:
+        scopes = list(_by_connection.values())
+    for empty in scopes:
         empty.note_written(scope)
 
 
@@ -214,23 +214,23 @@ class KeptQueries:
 
     def list_of_scope(self, scope: str) -> list[KeptQuery]:
         """Return the queries of a scope. Raises PermissionDeniedError."""
-        asked = time.monotonic()
+        moment = time.monotonic()
         rows: list[Row] = []
         try:
             rows += self._table(scope).rows(RowKind.QUERY)
         except PermissionDeniedError:
-            self._empty.note_empty(scope, asked)
+            self._empty.note_empty(scope, moment)
             raise
         if not rows:
-            self._empty.note_empty(scope, asked)
+            self._empty.note_empty(scope, moment)
         return [kept for row in rows if (kept := _read_or_skip(scope, row)) is not None]
 
     def find(self, name: str) -> list[KeptQuery]:
         """Return the queries of a name: several if a user has made one where another user could not see it."""
 
         def read(scope: str) -> list[KeptQuery]:
-            found = self.read(scope, name)
-            return [] if found is None else [found]
+            kept = self.read(scope, name)
+            return [] if kept is None else [kept]
 
         return self._search(read, self.scopes())
 
@@ -248,24 +248,24 @@ class KeptQueries:
 
         Raises UnsupportedOperationError for a row that this version cannot read.
         """
-        made: list[KeptQuery] = []
+        changed: list[KeptQuery] = []
 
         def make_changed(row: Row) -> Row:
-            made.append(change(_read_row(scope, row) if row else None))
-            return _add_to_row(row, made[-1])
+            changed.append(change(_read_row(scope, row) if row else None))
+            return _add_to_row(row, changed[-1])
 
         try:
             self._table(scope).change(RowKind.QUERY, name, make_changed)
         finally:
             note_written(scope)
-        return made[-1]
+        return changed[-1]
 
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
         """Remove a query if it fulfils a condition; return False if it does not, or is gone."""
 
         def is_as_wanted(row: Row) -> bool:
-            found = _read_or_skip(kept.scope, row)
-            return found is not None and condition(found)
+            stored = _read_or_skip(kept.scope, row)
+            return stored is not None and condition(stored)
 
         return self._table(kept.scope).remove(RowKind.QUERY, kept.name, is_as_wanted)
 
@@ -280,7 +280,7 @@ class KeptQueries:
                 return ()  # the user sees none of this scope, as with views
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            return [kept for found in threads.map(carry_over(search), scopes) for kept in found]
+            return [kept for kept_queries in threads.map(carry_over(search), scopes) for kept in kept_queries]
 
 
 def _add_to_row(row: Row, kept: KeptQuery) -> Row:
@@ -326,11 +326,11 @@ def _parse_row(scope: str, row: Row) -> KeptQuery:
 
 
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
-    found = {name: kept[name] for name in _TYPES[kind] if name in kept}
-    for name, value in found.items():
+    fields = {name: kept[name] for name in _TYPES[kind] if name in kept}
+    for name, value in fields.items():
         if not _is_value_of(_TYPES[kind][name], value):
             raise ValueError(f"'{name}' is a {type(value).__name__}")
-    return found
+    return fields
 
 
 def _is_value_of(hint: Any, value: Any) -> bool:

@@ -34,20 +34,20 @@ class LeaseLostError(Exception):
 
 
 def take_lease(
-    queries: KeptQueries, kept: KeptQuery, server: str, lease: float, asked: bool = False
+    queries: KeptQueries, kept: KeptQuery, server: str, lease: float, by_user: bool = False
 ) -> KeptQuery | None:
     """Give the lease of a query to a server, if nobody has renewed it since `kept` was read; return None otherwise.
 
-    It lasts for `lease` seconds. A query that a user has `asked` for starts over, with the definition of `kept`.
+    It lasts for `lease` seconds. A query that a user has `by_user` for starts over, with the definition of `kept`.
     """
-    cleared = {"started": None, "failures": 0} if asked else {}
+    cleared = {"started": None, "failures": 0} if by_user else {}
 
-    def take(found: KeptQuery | None) -> KeptQuery:
-        if found is None or found.status != kept.status:
+    def take(current: KeptQuery | None) -> KeptQuery:
+        if current is None or current.status != kept.status:
             raise LeaseLostError
-        state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
-        defined = replace(found, definition=kept.definition) if asked else found
-        epoch = max(found.status.epoch + 1, read_clock())
+        state = QueryState.STOPPING if current.status.known is QueryState.STOPPING else QueryState.STARTING
+        defined = replace(current, definition=kept.definition) if by_user else current
+        epoch = max(current.status.epoch + 1, read_clock())
         return defined.with_status(server=server, epoch=epoch, state=state, lease=lease, **cleared)
 
     try:
@@ -112,14 +112,14 @@ class LeaseSearch:
     def _search(self, catalog: Catalog, tended: Collection[Key]) -> None:
         moment, queries = time.monotonic(), KeptQueries(catalog)
         with limit_retries(self._lease):
-            known = queries.scopes()
-        wanted = [scope for scope in known if can_take_queries(catalog, scope)]
-        scopes = queries.select_scopes(wanted, self._lease)
-        self._warn_of_missing(catalog, known)
+            scopes_of_cluster = queries.scopes()
+        readable = [scope for scope in scopes_of_cluster if can_take_queries(catalog, scope)]
+        scopes = queries.select_scopes(readable, self._lease)
+        self._warn_of_missing(catalog, scopes_of_cluster)
         read = self._read(queries, scopes)
-        found = {(kept.scope, kept.name): kept for of_scope in read.values() for kept in of_scope}
-        self._seen = {key: seen for key, seen in self._seen.items() if key in found or key[0] not in read}
-        for key, kept in found.items():
+        queries_by_name = {(kept.scope, kept.name): kept for of_scope in read.values() for kept in of_scope}
+        self._seen = {key: seen for key, seen in self._seen.items() if key in queries_by_name or key[0] not in read}
+        for key, kept in queries_by_name.items():
             status = kept.status
             if key in tended or status.known.is_final or moment < self._shunned.get(key, 0.0):
                 continue
@@ -153,13 +153,15 @@ class LeaseSearch:
                 return scope, None
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            return {scope: found for scope, found in threads.map(read, scopes) if found is not None}
+            return {
+                scope: kept_queries for scope, kept_queries in threads.map(read, scopes) if kept_queries is not None
+            }
 
     @staticmethod
-    def _warn_of_missing(catalog: Catalog, known: Collection[str]) -> None:
+    def _warn_of_missing(catalog: Catalog, scopes: Collection[str]) -> None:
         run = catalog.options().get(o.QUERIES_RUN)
         for name in () if isinstance(run, bool) else run:
-            if spell_for_pravega(catalog, name) not in known:
+            if spell_for_pravega(catalog, name) not in scopes:
                 warn_once(
                     f"The conf 'queries.run' of catalog {catalog.name} names '{name}', but there is no such scope."
                 )

@@ -80,10 +80,10 @@ class QueryServer:
 
     def adopt(self, kept: KeptQuery) -> None:
         """Start at once a query whose lease start_query has taken for this server. Does not wait for others."""
-        self._adopt(kept, time.monotonic(), asked=True)
+        self._adopt(kept, time.monotonic(), by_user=True)
 
-    def _adopt(self, kept: KeptQuery, moment: float, asked: bool = False) -> None:
-        self._adopted.put(((kept.scope, kept.name), _Tended(kept.status.epoch, moment, moment, asked)))
+    def _adopt(self, kept: KeptQuery, moment: float, by_user: bool = False) -> None:
+        self._adopted.put(((kept.scope, kept.name), _Tended(kept.status.epoch, moment, moment, by_user)))
         self._woken.set()
 
     def wake(self) -> None:
@@ -127,9 +127,9 @@ class QueryServer:
 
     def _find_unsent(self, reports: Sequence[r.QueryReport]) -> None:
         """Find the queries whose start has not reached Spark, because the answer was lost."""
-        known = {(report.scope, report.name, report.epoch) for report in reports if report.state != "over"}
+        reported = {(report.scope, report.name, report.epoch) for report in reports if report.state != "over"}
         for key, tended in self._tended.items():
-            tended.sent = tended.sent and (*key, tended.epoch) in known
+            tended.sent = tended.sent and (*key, tended.epoch) in reported
 
     def release(self, catalog: Catalog) -> None:
         """Give all leases back, because the server's Spark has ended."""
@@ -154,9 +154,9 @@ class QueryServer:
             if report.state == "over":
                 return False
             ended = report.state in ("ended", "refused")
-            known, tended.sent = not tended.sent, not ended
+            is_first, tended.sent = not tended.sent, not ended
             if ended:
-                self._note_end(catalog, queries, tended, report, known)
+                self._note_end(catalog, queries, tended, report, is_first)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
                 self._note_progress(queries, key, tended, report)
@@ -189,21 +189,21 @@ class QueryServer:
         key = report.scope, report.name
         kept = self._check_lease(queries.read(*key), tended)
         tended.active = False
-        asked, tended.asked = tended.asked and report.state == "refused", False
+        was_by_user, tended.asked = tended.asked and report.state == "refused", False
         if kept.status.known is QueryState.STOPPING:
             return  # `_look` removes it
         if may_be_known and kept.status.known is QueryState.RETRYING:
             return  # the answer to an earlier report of this end was lost
         definition = kept.definition
-        found = read_progress(report.progress)
+        progress = read_progress(report.progress)
         if report.state == "ended" and kept.status.started is None:
-            found["started"] = read_clock()
+            progress["started"] = read_clock()
         if report.stopped:
             self._change(
                 queries,
                 key,
                 tended,
-                **found,
+                **progress,
                 state=QueryState.RETRYING,
                 last_error=_STOPPED_HERE,
                 failed_at=read_clock(),
@@ -211,18 +211,18 @@ class QueryServer:
             tended.due = time.monotonic()
             return
         if report.error is None and report.bounded:
-            self._end(queries, key, tended, state=QueryState.FINISHED, **{**found, "failures": 0})
+            self._end(queries, key, tended, state=QueryState.FINISHED, **{**progress, "failures": 0})
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
-        failures = 1 + int(found.get("failures", kept.status.failures))
+        failures = 1 + int(progress.get("failures", kept.status.failures))
         failed = {
-            **found,
+            **progress,
             "failures": failures,
             "last_error": error,
             "failed_at": read_clock(),
             "rows_per_second": None,
         }
-        if asked or (definition.retries is not None and failures > definition.retries):
+        if was_by_user or (definition.retries is not None and failures > definition.retries):
             self._end(queries, key, tended, state=QueryState.FAILED, **failed)
             return
         tended.refusals = tended.refusals + 1 if report.state == "refused" else 0
@@ -259,8 +259,8 @@ class QueryServer:
     def _change(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
         """Change a query's status and renew the lease. Raises LeaseLostError. A stop that was asked for stays."""
 
-        def make_changed(found: KeptQuery | None) -> KeptQuery:
-            kept = self._check_lease(found, tended)
+        def make_changed(current: KeptQuery | None) -> KeptQuery:
+            kept = self._check_lease(current, tended)
             stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
             begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
             return kept.with_status(**{**changes, **({"started": read_clock()} if begins else {}), **stopping})
@@ -278,7 +278,7 @@ class QueryServer:
                 if tended.sent:
                     commands.stop(run, at_once=False)
                 else:
-                    queries.remove(kept, lambda found: found.status.epoch == tended.epoch)
+                    queries.remove(kept, lambda current: current.status.epoch == tended.epoch)
                     self._forget(key, tended)
                     return
             elif not (tended.sent or moment < tended.due or self._start(queries, kept, tended, commands)):
@@ -326,11 +326,11 @@ class QueryServers:
         """Return a server, which begins without queries."""
         conf = {**catalog.conf, CATALOG_NAME: catalog.name}
         with self._lock:
-            known = self._servers.get((server, catalog.name))
-            if known is None:
+            running = self._servers.get((server, catalog.name))
+            if running is None:
                 lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-                known = self._servers[server, catalog.name] = QueryServer(server, lease), conf
-            return known[0]
+                running = self._servers[server, catalog.name] = QueryServer(server, lease), conf
+            return running[0]
 
     def wake(self) -> None:
         """Let all servers look at their queries soon."""
@@ -341,10 +341,10 @@ class QueryServers:
     def release(self, catalog: Catalog, server: str) -> None:
         """Give all leases of a server back, and forget it."""
         with self._lock:
-            found = self._servers.pop((server, catalog.name), None)
-        if found is not None:
+            running = self._servers.pop((server, catalog.name), None)
+        if running is not None:
             with limit_retries(_RELEASE_SECONDS):
-                found[0].release(catalog)
+                running[0].release(catalog)
 
     def release_all(self, connections: Connections) -> None:
         """Give the leases of all servers back, because the driver has ended."""

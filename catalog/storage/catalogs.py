@@ -164,10 +164,10 @@ class Connections:
             texts = sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection)
             key = (*texts, *((("user", login.user), ("state", login.state)) if login is not None else ()))
             with self._lock:
-                known = key in self._by_settings
+                is_kept = key in self._by_settings
             # Outside the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
-            made = None if known else _connect(options, login)
-            connection = self._use(key, made) or self._use(key, _connect(options, login))
+            new_connection = None if is_kept else _connect(options, login)
+            connection = self._use(key, new_connection) or self._use(key, _connect(options, login))
         assert connection is not None
         try:
             yield Catalog(conf, connection.pravega, lambda: self._hold(connection))
@@ -178,31 +178,31 @@ class Connections:
         """Return the login of the session's user, None where sessions have the driver's."""
         if user is None:
             return None
-        place = options.get(USER_LOGINS)
-        if place is None:
+        source = options.get(USER_LOGINS)
+        if source is None:
             raise AuthenticationError(
                 f"A catalog of this driver has '{USER_LOGINS.key}', so the environment's login is not for its users. "
                 f"Name that catalog, with '{o.CATALOG.key}'."
             )
-        return self._logins.find(place, user)
+        return self._logins.find(source, user)
 
-    def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
-        """Count a user of a connection and return it: the known one, or else `made`. Returns None without either."""
+    def _use(self, key: tuple[tuple[str, str], ...], new_connection: Pravega | None) -> _Connection | None:
+        """Count a user of a connection and return it: the known one, or else `new_connection`; None without either."""
         with self._lock:
-            found = self._by_settings.get(key)
-            if found is None:
-                if made is None:
+            existing = self._by_settings.get(key)
+            if existing is None:
+                if new_connection is None:
                     return None
-                found = self._by_settings[key] = _Connection(made)
-            found.users += 1
+                existing = self._by_settings[key] = _Connection(new_connection)
+            existing.users += 1
             self._by_settings.move_to_end(key)
             idle = [key for key, connection in self._by_settings.items() if connection.users == 0]
             ended = [self._by_settings.pop(key).pravega for key in idle[: max(len(idle) - KEPT, 0)]]
-        if made is not None and found.pravega is not made:
-            ended.append(made)  # another call was faster
+        if new_connection is not None and existing.pravega is not new_connection:
+            ended.append(new_connection)  # another call was faster
         for pravega in ended:
             pravega.close()
-        return found
+        return existing
 
     def _hold(self, connection: _Connection) -> Callable[[], None]:
         with self._lock:

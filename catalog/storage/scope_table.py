@@ -160,9 +160,9 @@ class ScopeTable:
         if stored is None or stored.value == _NOTHING:
             return None
         with suppress(ValueError):
-            found = json.loads(stored.value)
-            if isinstance(found, dict) and isinstance(found.get("name"), str):
-                return found
+            row = json.loads(stored.value)
+            if isinstance(row, dict) and isinstance(row.get("name"), str):
+                return row
         raise UnsupportedOperationError(
             f"Scope {self._scope}: what the catalog keeps in the key-value table {TABLE_NAME} under the key "
             f"{key.hex()} is not a JSON object with a name, so another program has written it. Restore it, or "

@@ -107,8 +107,8 @@ def choose_creation_policy(settings: TableSettings) -> Compatibility:
 
 def choose_later_policy(settings: TableSettings) -> Compatibility | None:
     """Return the policy to set on the group afterwards, None if it was made with the right one."""
-    wanted = get_policy(settings)
-    return None if wanted == choose_creation_policy(settings) else wanted
+    policy = get_policy(settings)
+    return None if policy == choose_creation_policy(settings) else policy
 
 
 def get_policy(settings: TableSettings) -> Compatibility:
@@ -135,15 +135,15 @@ def find_differing(
     settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
 ) -> list[str]:
     """Return the properties in which a stream differs: those kept as tags, and the given ones of the stream."""
-    kept, there = make_stored_properties(settings, comment), read_own_properties(configuration.tags)
-    wanted, found = (
+    kept, tagged = make_stored_properties(settings, comment), read_own_properties(configuration.tags)
+    requested, present = (
         show_stream_properties(make_stream_configuration(settings, kept)),
         show_stream_properties(configuration),
     )
-    given = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
+    keys = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
     return [
-        *sorted(key for key in {*kept, *there} - {CREATING_KEY} if kept.get(key) != there.get(key)),
-        *(key for key in given if wanted.get(key) != found.get(key)),
+        *sorted(key for key in {*kept, *tagged} - {CREATING_KEY} if kept.get(key) != tagged.get(key)),
+        *(key for key in keys if requested.get(key) != present.get(key)),
     ]
 
 

@@ -39,8 +39,8 @@ class UserLogins:
     def __init__(self) -> None:
         self._of_plug_ins: Recent[tuple[str, str], tuple[float, Credentials]] = Recent()
 
-    def find(self, place: str, user: str) -> UserLogin:
-        """Return the login of a user; `place` is the option's value. A file is read again for each call.
+    def find(self, source: str, user: str) -> UserLogin:
+        """Return the login of a user; `source` is the option's value. A file is read again for each call.
 
         Raises AuthenticationError for a user without one, InvalidOptionError for a file or plug-in that is no good.
         """
@@ -49,7 +49,7 @@ class UserLogins:
                 f"The catalog has '{USER_LOGINS.key}', and Spark does not tell whose session this is, so it has no "
                 "rights. Sessions of JDBC and Spark Connect have users; queries of start_query have none."
             )
-        login = self._read_file(place, user) if place.startswith("/") else self._ask(place, user)
+        login = self._read_file(source, user) if source.startswith("/") else self._ask(source, user)
         if login is None:
             raise AuthenticationError(
                 f"User '{user}' has no login in '{USER_LOGINS.key}', and so no rights. Whoever runs this "
@@ -58,25 +58,25 @@ class UserLogins:
         return login
 
     def _ask(self, plug_in: str, user: str) -> UserLogin | None:
-        asked, found = self._of_plug_ins.find((plug_in, user)) or (0.0, None)
-        if found is None or time.monotonic() - asked >= KEPT_SECONDS:
+        moment, login = self._of_plug_ins.find((plug_in, user)) or (0.0, None)
+        if login is None or time.monotonic() - moment >= KEPT_SECONDS:
             make: Any = load_plug_in(plug_in)
             try:
-                made = make(user)
+                keywords = make(user)
             except (Exception, SystemExit) as error:
                 # Only the class of the error is shown, since its text may hold what the plug-in was configured with.
                 raise AuthenticationError(
                     f"The plug-in '{plug_in}' of '{USER_LOGINS.key}' failed for user '{user}' ({type(error).__name__})"
                 ) from error
-            if made is None:
+            if keywords is None:
                 return None
-            if not isinstance(made, Credentials):
+            if not isinstance(keywords, Credentials):
                 raise InvalidOptionError(
                     f"What the plug-in '{plug_in}' of '{USER_LOGINS.key}' returns has no method authorization()."
                 )
-            found = found if found == made else made  # for the connections of one that is the same
-            self._of_plug_ins.put((plug_in, user), (time.monotonic(), found))
-        return UserLogin(user, str(id(found)), found)
+            login = login if login == keywords else keywords  # for the connections of one that is the same
+            self._of_plug_ins.put((plug_in, user), (time.monotonic(), login))
+        return UserLogin(user, str(id(login)), login)
 
     def _read_file(self, path: str, user: str) -> UserLogin | None:
         try:

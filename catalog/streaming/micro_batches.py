@@ -87,9 +87,9 @@ class StreamingReads:
 
     def _open(self, catalog: Catalog, query: r.StreamQuery) -> StreamSource:
         """Return the source of a query. Before the query has a checkpoint it is asked for its limits alone."""
-        known = self._opened.find(query.checkpoint)
-        if known is not None and (known.query, known.conf, known.pravega) == (query, catalog.conf, catalog.pravega):
-            return known.source
+        read = self._opened.find(query.checkpoint)
+        if read is not None and (read.query, read.conf, read.pravega) == (query, catalog.conf, catalog.pravega):
+            return read.source
         opened = open_table(catalog.pravega, query.table, resolve_read(catalog.options, query.table, query.options))
         reader = StreamReader(
             name_table(catalog, query.table),

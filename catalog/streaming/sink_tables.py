@@ -39,19 +39,19 @@ def settle(
     stream = table.stream
     scope, name = table.asked.called or (stream.scope, stream.name)
     shown = catalog.named(scope, name)
-    given = {
+    options_by_key = {
         key: option
         for key in options
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
-    properties = {option.key: options[key] for key, option in given.items()}
+    properties = {option.key: options[key] for key, option in options_by_key.items()}
     modes = (_APPEND, _UPDATE) if is_key_value_table(properties) else (_APPEND,)
     try:
         if output_mode not in modes:
             refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
         with prefix_errors("Table", shown):
-            rest = {key: text for key, text in options.items() if key not in given}
+            rest = {key: text for key, text in options.items() if key not in options_by_key}
             catalog.options(properties=properties, write=select_write_options(table, rest))
     except (UnsupportedOperationError, InvalidOptionError):
         if not _is_written(catalog, stream):

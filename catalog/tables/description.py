@@ -126,4 +126,4 @@ def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
         parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
     else:
         return None
-    return next((found for part in parts if (found := _find_alike(*part)) is not None), None)
+    return next((alike for part in parts if (alike := _find_alike(*part)) is not None), None)

@@ -48,8 +48,8 @@ OWN = (COMMIT_LOG, SCOPE_TABLE)
 
 def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of the key-value tables of a scope that are tables of users."""
-    found = catalog.pravega.controller.list_key_value_tables(scope)
-    return [name for name in found if name not in OWN and not is_internal(name)]
+    names = catalog.pravega.controller.list_key_value_tables(scope)
+    return [name for name in names if name not in OWN and not is_internal(name)]
 
 
 def has_table(catalog: Catalog, stream: Stream) -> bool:
@@ -59,14 +59,14 @@ def has_table(catalog: Catalog, stream: Stream) -> bool:
 
 def is_declared(catalog: Catalog, stream: Stream) -> bool:
     """Return whether there is a key-value table whose columns are known."""
-    found = find_made(catalog, stream)
-    return found is not None and found.row is not None
+    table = find_made(catalog, stream)
+    return table is not None and table.row is not None
 
 
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
     """Describe a key-value table, or None."""
-    found = find_made(catalog, address.stream)
-    return None if found is None else _describe(catalog, address, found)
+    table = find_made(catalog, address.stream)
+    return None if table is None else _describe(catalog, address, table)
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
         return None  # users who may not read it are told that neither a stream nor this exists
 
 
-def _describe(catalog: Catalog, address: Address, made: MadeTable) -> TableDescription:
+def _describe(catalog: Catalog, address: Address, existing: MadeTable) -> TableDescription:
     """Describe a key-value table."""
-    stream, configuration, row = address.stream, made.configuration, made.row
+    stream, configuration, row = address.stream, existing.configuration, existing.row
     table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
-    table = address.note_spelling(replace(table, first_segment=made.segment))
+    table = address.note_spelling(replace(table, first_segment=existing.segment))
     keys = table.keys
     assert keys is not None
     properties = {
@@ -125,7 +125,7 @@ def _describe(catalog: Catalog, address: Address, made: MadeTable) -> TableDescr
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
     properties |= dict(table.settings) | make_place_properties(stream)
-    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{made.segment}", properties=properties)
+    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{existing.segment}", properties=properties)
 
 
 def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> StreamTable:

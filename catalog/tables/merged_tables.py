@@ -106,7 +106,7 @@ def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing
         try:
             # Another program may have stored properties that would act on the streams of others.
             properties = check_properties(catalog, row["properties"], address.stream.scope)
-            table = load_streams(catalog, address.stream, properties, known=row["known"])
+            table = load_streams(catalog, address.stream, properties, earlier=row["known"])
         except MemberNotFoundError as error:
             raise MemberNotFoundError(
                 f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."
@@ -132,18 +132,18 @@ def describe(
         raise UnsupportedOperationError(refused)
     permissive = options.get(o.MODE) == PERMISSIVE
     table = identify_members(catalog, address.note_spelling(table).as_asked(permissive=permissive))
-    place = make_place_properties(*(member.stream for member in table.members))
+    location = make_place_properties(*(member.stream for member in table.members))
     comment = {"comment": row["comment"]} if row.get("comment") else {}
-    properties = {"provider": PROVIDER, **row["properties"], **comment, **place}
+    properties = {"provider": PROVIDER, **row["properties"], **comment, **location}
     return describe_table(catalog, table, f"{address.stream}/several/{row['id']}", properties=properties)
 
 
 def load_streams(
-    catalog: Catalog, stream: Stream, properties: Mapping[str, str], *, known: Iterable[str] = ()
+    catalog: Catalog, stream: Stream, properties: Mapping[str, str], *, earlier: Iterable[str] = ()
 ) -> StreamTable:
     """Load the streams that properties name, as one table. `stream` has its scope and name.
 
-    `known` are names of members from before: to a user who may not read one, Pravega does not list it. Raises the
+    `earlier` are names of members from before: to a user who may not read one, Pravega does not list it. Raises the
     errors of `load`.
     """
     options = catalog.options(properties=properties)
@@ -153,29 +153,33 @@ def load_streams(
     if not members:
         raise MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
     if choice.pattern is not None:
-        found = {member.stream.name for member in members}
-        _check_readable(catalog, [Stream(stream.scope, name) for name in known if name not in found])
+        names = {member.stream.name for member in members}
+        _check_readable(catalog, [Stream(stream.scope, name) for name in earlier if name not in names])
     table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
     return replace(table, schema=remove_defaults(table.schema), scan_properties=scan_properties)
 
 
-def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Return the properties of a table of several streams as they are kept; `given` must not have Spark's own.
+def check_properties(catalog: Catalog, properties: Mapping[str, str], scope: str) -> dict[str, str]:
+    """Return the properties of a table of several streams as they are kept; `properties` must not have Spark's own.
 
     Raises InvalidOptionError for other properties, both ways of naming streams, and a wrong value.
     """
-    options = catalog.options(properties=given)
+    options = catalog.options(properties=properties)
     for option in o.OPTIONS.values():
         if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
             raise InvalidOptionError(
                 f"'{options.name(option)}' does not apply with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
-    found = [option for option in _NAMING if options.is_set(option)]
-    if len(found) != 1:
+    options_set = [option for option in _NAMING if options.is_set(option)]
+    if len(options_set) != 1:
         both = " and ".join(f"'{option.key}'" for option in _NAMING)
-        what = f"has {both}: both say which streams it is" if found else f"has neither of {both}, which say what it is"
+        what = (
+            f"has {both}: both say which streams it is"
+            if options_set
+            else f"has neither of {both}, which say what it is"
+        )
         raise InvalidOptionError(f"It {what}. Set one of them.")
     choice = MemberChoice.of(options, scope)
     if choice.pattern is not None:
@@ -209,8 +213,8 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
         raise UnsupportedOperationError(
             f"{clause} is not possible on {shown}: nothing is written to several streams. Leave it out."
         )
-    given = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
-    properties = check_properties(catalog, given, stream.scope)
+    texts = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
+    properties = check_properties(catalog, texts, stream.scope)
     if not catalog.pravega.controller.scope_exists(stream.scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
@@ -238,27 +242,27 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
     row = find(catalog, stream)
     if row is None:
         return None
-    asked = _read_changes(changes, shown)
-    made: list[tuple[StreamTable, Mapping[str, Any]]] = []
+    new_texts = _read_changes(changes, shown)
+    tables: list[tuple[StreamTable, Mapping[str, Any]]] = []
 
     def make_changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before.get("id") != row["id"]:
             raise StreamNotFoundError(f"There is no table {shown} any more.")
-        given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
-        for key, value in asked:
-            given[key] = value
+        texts: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
+        for key, value in new_texts:
+            texts[key] = value
             if value is not None and _OTHER.get(key) in before["properties"]:
-                given[_OTHER[key]] = None
-        comment = given.pop("comment")
-        kept = {key: text for key, text in given.items() if text is not None}
+                texts[_OTHER[key]] = None
+        comment = texts.pop("comment")
+        kept = {key: text for key, text in texts.items() if text is not None}
         properties = check_properties(catalog, kept, stream.scope)
         table = load_streams(catalog, stream, properties)
-        made.append((table, {**before, **make_row(table, properties, comment)}))
-        return made[-1][1]
+        tables.append((table, {**before, **make_row(table, properties, comment)}))
+        return tables[-1][1]
 
     with prefix_errors("Table", address.about):
         ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, make_changed)
-    table, new = made[-1]
+    table, new = tables[-1]
     return describe(catalog, address, table, new)
 
 
@@ -281,32 +285,32 @@ def describe_members(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -
 
 def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str, str | None]]:
     """Return the keys and new values (None: removed) of properties. Raises UnsupportedOperationError for others."""
-    asked = []
+    texts = []
     for change in changes:
         if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
             raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
         option = o.find_option(str(change.property))
-        asked.append((str(change.property) if option is None else option.key, change.value))
-    return asked
+        texts.append((str(change.property) if option is None else option.key, change.value))
+    return texts
 
 
-def _check_columns(table: StreamTable, given: StructType) -> None:
+def _check_columns(table: StreamTable, schema: StructType) -> None:
     """Raise InvalidOptionError if a statement declares other columns than the streams have."""
-    wanted = [(field.name, field.dataType.simpleString()) for field in given]
-    there = [(field.name, field.dataType.simpleString()) for field in table.schema]
-    if wanted in ([], there):
+    declared = [(field.name, field.dataType.simpleString()) for field in schema]
+    columns = [(field.name, field.dataType.simpleString()) for field in table.schema]
+    if declared in ([], columns):
         return
-    known = dict(there)
-    for name, type in wanted:
-        if known.get(name) != type:
-            has = f"there it is {known[name]}" if name in known else "they have no such column"
+    types = dict(columns)
+    for name, type in declared:
+        if types.get(name) != type:
+            has = f"there it is {types[name]}" if name in types else "they have no such column"
             raise InvalidOptionError(
                 f"It declares the column {name} {type}, but its columns are those of its streams, and {has}. Declare "
-                f"no columns, or all of these: {_list(there)}."
+                f"no columns, or all of these: {_list(columns)}."
             )
     raise InvalidOptionError(
-        f"It declares the columns {_list(wanted)}, but those of its streams are {_list(there)}. Declare no columns, or "
-        "all of these in this order."
+        f"It declares the columns {_list(declared)}, but those of its streams are {_list(columns)}. Declare no "
+        "columns, or all of these in this order."
     )
 
 

@@ -132,19 +132,19 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
         if change.property in _REFUSED:
             statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
             raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace)))
-    wanted = {change.property: change.value for change in changes}
-    if wanted.get("comment") == "":
-        wanted["comment"] = None  # Spark passes this for IS NULL too
+    properties = {change.property: change.value for change in changes}
+    if properties.get("comment") == "":
+        properties["comment"] = None  # Spark passes this for IS NULL too
     with cancellation.shield():
-        _change(catalog, scope, wanted)
+        _change(catalog, scope, properties)
 
 
-def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
+def _change(catalog: Catalog, scope: str, properties: Mapping[str, str | None]) -> None:
     """Set properties of a scope, and remove those without a value."""
 
     def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         old = row.get(_PROPERTIES, {})
-        new = {key: value for key, value in {**old, **wanted}.items() if value is not None}
+        new = {key: value for key, value in {**old, **properties}.items() if value is not None}
         return row if new == old else {**row, _PROPERTIES: new}
 
     ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", make_changed)

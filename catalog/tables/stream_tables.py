@@ -74,14 +74,14 @@ def wait_for_schema(
         cancellation.sleep(_PAUSE)
 
 
-def is_adoptable(found: LoadedTable) -> bool:
+def is_adoptable(loaded: LoadedTable) -> bool:
     """Return whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
-    return "format" not in found.stored and (found.table.format == "raw" or has_envelopes(found))
+    return "format" not in loaded.stored and (loaded.table.format == "raw" or has_envelopes(loaded))
 
 
-def has_envelopes(found: LoadedTable) -> bool:
+def has_envelopes(loaded: LoadedTable) -> bool:
     """Return whether others registered a schema of Debezium's envelopes for its events."""
-    table = found.table
+    table = loaded.table
     return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
 
 

@@ -24,27 +24,27 @@ from ..storage.spelling import name_table_and_stream
 _BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
-def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
+def travel_to(catalog: Catalog, described: TableDescription, travel: TimeTravel | None) -> TableDescription:
     """Describe a table at the position that a query asks for, with the columns of today; None means as it is now.
 
     Raises InvalidOptionError if the table has no such position.
     """
-    if asked is None:
+    if travel is None:
         return described
     stream, kind = described.table.stream, find_table_kind(described.table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
-        if asked.unit == TIMESTAMP:
-            point = find_point_of_time(catalog.pravega, stream, int(asked.text))
-            words = f"TIMESTAMP AS OF '{format_time(int(asked.text))}'"
+        if travel.unit == TIMESTAMP:
+            point = find_point_of_time(catalog.pravega, stream, int(travel.text))
+            words = f"TIMESTAMP AS OF '{format_time(int(travel.text))}'"
         else:
-            point = find_point_of_version(catalog.pravega, stream, asked.text)
-            words = f"VERSION AS OF '{asked.text}'"
+            point = find_point_of_version(catalog.pravega, stream, travel.text)
+            words = f"VERSION AS OF '{travel.text}'"
     return replace(described, table=described.table.as_asked(as_of=AsOf(words, point.cut.to_text(), point.about)))
 
 
-def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:
+def check_column_options(catalog: Catalog, table: StreamTable, settings: Mapping[str, str]) -> None:
     """Raise UnsupportedOperationError for an option of a query that the loaded columns do not reflect.
 
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
@@ -52,10 +52,10 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
     kind = find_table_kind(table)
     if catalog.by_options or not (kind.of_stream or kind.is_merged):
         return
-    if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
+    if not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        options = resolve_read(catalog.options, table, given)
+        options = resolve_read(catalog.options, table, settings)
         if kind.events_are_rows:
             _check_mode(table, options)
         _check_version(table, options.get(o.SCHEMA_VERSION))

@@ -79,10 +79,10 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
 def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the views of a scope, even one whose name now means a table. Raises ScopeNotFoundError."""
     scope = resolve_scope(catalog, namespace)
-    found = list_names(catalog, scope)
-    if not found and not catalog.pravega.controller.scope_exists(scope):
+    names = list_names(catalog, scope)
+    if not names and not catalog.pravega.controller.scope_exists(scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
-    return spell_for_sql(catalog, found)
+    return spell_for_sql(catalog, names)
 
 
 def list_names(catalog: Catalog, scope: str) -> list[str]:
@@ -191,12 +191,12 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         new = r.Identifier(new.namespace[1:], new.name)
     before = resolve_stream(catalog, old.namespace, old.name)
     after = _check_new_name(catalog, new)
-    there, here = ScopeTable(catalog.pravega, after.scope), ScopeTable(catalog.pravega, before.scope)
+    new_table, here = ScopeTable(catalog.pravega, after.scope), ScopeTable(catalog.pravega, before.scope)
 
-    def check_row(row: Row | None, found: Row | None) -> Row:
+    def check_row(row: Row | None, existing: Row | None) -> Row:
         if row is None:
             raise ViewNotFoundError(f"There is no view {catalog.named(*old.parts)}.")
-        if found:
+        if existing:
             raise ViewExistsError(f"There is a view {catalog.named(*new.parts)}.")
         return row
 
@@ -205,14 +205,14 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         here.rename(RowKind.VIEW, before.name, after.name, check_row)
     while not moved:
         row = check_row(here.read(RowKind.VIEW, before.name), None)
-        there.change(RowKind.VIEW, after.name, partial(check_row, row))
+        new_table.change(RowKind.VIEW, after.name, partial(check_row, row))
         try:
             moved = here.remove(RowKind.VIEW, before.name, partial(eq, row))
         except PermissionDeniedError:
-            there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
+            new_table.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
             raise
         if not moved:  # it was replaced or dropped in the meantime
-            there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
+            new_table.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
     _made[_make_key(catalog, after)] = _made.pop(_make_key(catalog, before), b"")
 
 

@@ -61,19 +61,19 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
             f"'{o.EPOCH_COLUMN.key}'='{column}': the sink writes its epochs. Leave the column out of the query: "
             f".drop('{column}')."
         )
-    given = 0
+    number = 0
 
     def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        nonlocal given
+        nonlocal number
         if row.get("segment") != table.first_segment:
             raise KeyValueTableNotFoundError(
                 f"The key-value table {table.stream} has been dropped and recreated. Start the query again."
             )
-        given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, micro_batch)
+        number, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, micro_batch)
         return {**row, _EPOCHS: epochs}
 
     ScopeTable(catalog.pravega, table.stream.scope).change(RowKind.KEY_VALUE_TABLE, table.stream.name, change)
-    return given
+    return number
 
 
 def _give(table: StreamTable, epochs: Mapping[str, Any], batch: MicroBatch) -> tuple[int, Mapping[str, Any]]:

@@ -191,13 +191,13 @@ class TransactionalInserts:
         answer and that process may have committed it.
         """
         transaction_id = uuid.UUID(handle.id)
-        found = self.open.take((str(table.stream), transaction_id))
-        if found is not None:
+        insert = self.open.take((str(table.stream), transaction_id))
+        if insert is not None:
             try:
-                yield found.write
+                yield insert.write
             finally:
-                found.write.transaction.stop()
-                found.release()
+                insert.write.transaction.stop()
+                insert.release()
             return
         settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
         try:
@@ -263,14 +263,14 @@ class Dispatches:
     @contextmanager
     def _take(self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit) -> Iterator[Dispatch]:
         number, id = handle.id.split()
-        found = self.open.take(uuid.UUID(id))
-        if found is None:
+        dispatch = self.open.take(uuid.UUID(id))
+        if dispatch is None:
             settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
             roster = Roster(table.stream, int(number), uuid.UUID(id))
             yield Dispatch(catalog.pravega, table, roster, settings)
             return
         try:
-            yield found.write
+            yield dispatch.write
         finally:
-            found.write.stop()
-            found.release()
+            dispatch.write.stop()
+            dispatch.release()

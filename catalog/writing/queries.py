@@ -84,7 +84,7 @@ class WritingQueries:
             if query is not None:
                 query.busy = time.monotonic() - query.ended < BUSY_SECONDS
             ahead = self._ahead.pop(key, None)
-            known = query is not None and query.pravega is pravega
+            is_open = query is not None and query.pravega is pravega
             if ahead is not None:
                 ahead.taken = ahead.pravega is pravega and ahead.settings == settings
                 ahead.claimed.set()
@@ -93,7 +93,7 @@ class WritingQueries:
             if ahead.insert is not None and ahead.insert.transaction.failure is None:
                 return Insert(pravega, table, ahead.insert.transaction, settings)
         insert = Insert.begin(pravega, table, settings)
-        if not known:
+        if not is_open:
             _check_rights(pravega, insert)
         return insert
 

@@ -68,9 +68,9 @@ class Consumer:
                 return consumer
             except InvalidOptionError:  # it is already past the position
                 pravega.controller.delete_reader_group(group)
-        wanted = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
-        group = pravega.controller.create_reader_group(wanted)
-        if group.id != wanted.id:
+        new_group = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
+        group = pravega.controller.create_reader_group(new_group)
+        if group.id != new_group.id:
             raise ConsumerInUseError(
                 f"consumer '{name}' of scope '{stream.scope}' was created by another query at the same moment; give "
                 "each query its own consumer"
@@ -108,12 +108,12 @@ def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
 
 def list_consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
     """Return the consumers and other reader groups that hold events of a scope. Raises ScopeNotFoundError."""
-    found = []
+    statuses = []
     for name in _group_names(pravega.controller.list_streams(scope)):
         group = pravega.controller.reader_group(scope, name)
         if group is not None and group.holding is not Holding.NONE:
-            found += [_find_status(pravega, stream, scope, name) for stream in group.streams]
-    return found
+            statuses += [_find_status(pravega, stream, scope, name) for stream in group.streams]
+    return statuses
 
 
 def list_foreign_groups(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
@@ -121,16 +121,16 @@ def list_foreign_groups(pravega: Pravega, scope: str, streams: Iterable[str]) ->
 
     `streams` are the names of all streams of the scope, including those of reader groups.
     """
-    found = (pravega.controller.reader_group(scope, name) for name in _group_names(streams))
-    return [group.name for group in found if group is not None and not _is_dropped_with_stream(pravega, group)]
+    groups = (pravega.controller.reader_group(scope, name) for name in _group_names(streams))
+    return [group.name for group in groups if group is not None and not _is_dropped_with_stream(pravega, group)]
 
 
 def _is_dropped_with_stream(pravega: Pravega, group: ReaderGroup) -> bool:
     if group.holding is not Holding.MANUAL or len(group.streams) != 1:
         return False
     try:
-        known = (group.scope, group.name) in pravega.controller.subscribers(group.streams[0])
-        return known and not _has_readers(pravega, group)
+        is_subscribed = (group.scope, group.name) in pravega.controller.subscribers(group.streams[0])
+        return is_subscribed and not _has_readers(pravega, group)
     except StreamNotFoundError:
         return False
 

@@ -166,8 +166,8 @@ def _find_lost_connection(details: str) -> _LostConnection:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
     # Connection refused"
     text = details.rsplit("last error: ", 1)[-1]
-    for known, lost in _LOST_CONNECTIONS.items():
-        if known in text.lower():
+    for words, lost in _LOST_CONNECTIONS.items():
+        if words in text.lower():
             return lost
     return _LostConnection(extract_server_text(text) or "no reason given")
 

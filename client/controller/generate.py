@@ -24,19 +24,19 @@ PACKAGE_PATH = "pyspark_pravega/client/controller"
 def main() -> int:
     """Write both modules next to the proto; return the exit status."""
     try:
-        found = version("grpcio-tools")
+        installed = version("grpcio-tools")
     except PackageNotFoundError:
-        found = "none"
-    if found != GENERATOR:
-        print(f"grpcio-tools {GENERATOR} is needed, found {found}; see the top of this file", file=sys.stderr)
+        installed = "none"
+    if installed != GENERATOR:
+        print(f"grpcio-tools {GENERATOR} is needed, found {installed}; see the top of this file", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as target:
         outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
         command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PACKAGE_PATH}={FOLDER}", *outputs]
         status = subprocess.run([*command, f"{PACKAGE_PATH}/controller.proto"], check=False).returncode
         if status == 0:
-            for made in Path(target, PACKAGE_PATH).iterdir():
-                (FOLDER / made.name).write_bytes(made.read_bytes())
+            for file in Path(target, PACKAGE_PATH).iterdir():
+                (FOLDER / file.name).write_bytes(file.read_bytes())
     return status
 
 

@@ -47,8 +47,8 @@ _ACCESS = {
 
 def make_stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
     """Return a stream in a request. Without `access` no token is asked for, so that the right to read suffices."""
-    wanted = pb.StreamInfo.NONE if access is None else _ACCESS[access]
-    return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=wanted)
+    access_operation = pb.StreamInfo.NONE if access is None else _ACCESS[access]
+    return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=access_operation)
 
 
 def make_stream_cut_message(cut: StreamCut) -> pb.StreamCut:

@@ -149,8 +149,8 @@ class ReaderGroupCalls(ControllerCalls):
             raise make_stream_not_found_error(stream)
         if reply.status != pb.SubscribersResponse.SUCCESS:
             raise self._failed(purpose, pb.SubscribersResponse.Status.Name(reply.status))
-        found = [subscriber.partition("/") for subscriber in reply.subscribers]
-        return sorted((scope, name) for scope, _, name in found)
+        parts = [subscriber.partition("/") for subscriber in reply.subscribers]
+        return sorted((scope, name) for scope, _, name in parts)
 
     def move_subscriber(self, group: ReaderGroup, cut: StreamCut) -> None:
         """Let the server free, as far as retention allows, the events before a cut of a stream that the group reads.

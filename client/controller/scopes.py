@@ -186,8 +186,10 @@ class KeyValueTableCalls(ControllerCalls):
             raise _make_table_not_found_error(scope, name)
         if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
-        found = reply.config
-        return KeyValueTableConfiguration(found.partitionCount, found.primaryKeyLength, found.secondaryKeyLength)
+        configuration = reply.config
+        return KeyValueTableConfiguration(
+            configuration.partitionCount, configuration.primaryKeyLength, configuration.secondaryKeyLength
+        )
 
     def key_value_table_partitions(self, scope: str, name: str) -> int:
         """Return the number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""

@@ -163,8 +163,8 @@ class SegmentCalls(ControllerCalls):
             return False
         except ServerFailedError:
             # The server fails for segments that the stream does not have.
-            known, _ = self.list_segments_between(self.head(stream), None)
-            if set(cut.positions) <= set(known):
+            segment_ids, _ = self.list_segments_between(self.head(stream), None)
+            if set(cut.positions) <= set(segment_ids):
                 raise
             return False
         return reply.response

@@ -68,13 +68,13 @@ class StreamCalls(ControllerCalls):
     def _list_page(
         self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
     ) -> pb.StreamsInScopeResponse:
-        place = pb.ScopeInfo(scope=scope)
+        scope_info = pb.ScopeInfo(scope=scope)
         reply: pb.StreamsInScopeResponse
         if tag is None:
-            request = pb.StreamsInScopeRequest(scope=place, continuationToken=token)
+            request = pb.StreamsInScopeRequest(scope=scope_info, continuationToken=token)
             reply = self._call("listStreamsInScope", request, purpose)
         else:
-            tagged = pb.StreamsInScopeWithTagRequest(scope=place, tag=tag, continuationToken=token)
+            tagged = pb.StreamsInScopeWithTagRequest(scope=scope_info, tag=tag, continuationToken=token)
             reply = self._call("listStreamsInScopeForTag", tagged, purpose)
         return reply
 

@@ -167,11 +167,11 @@ class TransactionCalls(ControllerCalls):
         return TransactionStatus(reply.state)
 
     def _check_refusal(
-        self, done: str, stream: Stream, transaction: uuid.UUID, wanted: tuple[TransactionStatus, ...]
+        self, done: str, stream: Stream, transaction: uuid.UUID, statuses: tuple[TransactionStatus, ...]
     ) -> None:
-        """Raise an error that explains a FAILURE by the state of the transaction, unless it is one of `wanted`."""
+        """Raise an error that explains a FAILURE by the state of the transaction, unless it is one of `statuses`."""
         status = self.transaction_status(stream, transaction)
-        if status in wanted:
+        if status in statuses:
             return
         cannot = f"transaction {transaction} on stream '{stream}' cannot be {done}"
         if status is TransactionStatus.OPEN:

@@ -57,8 +57,8 @@ class TablePartitions:
 
     def ids(self) -> tuple[int, ...]:
         """Return the segment ids in the order of the partitions; the first call finds them, see `learn`."""
-        known = self.known
-        return self.learn() if known is None else known
+        ids = self.known
+        return self.learn() if ids is None else ids
 
     def learn(self) -> tuple[int, ...]:
         """Find the segment ids again, even if they are known.
@@ -69,11 +69,11 @@ class TablePartitions:
         are no segments within that bound, or the user may not even read.
         """
         try:
-            found = tuple(self._controller.key_value_table_segments(self._scope, self._name))
+            ids = tuple(self._controller.key_value_table_segments(self._scope, self._name))
         except PermissionDeniedError as denied:
-            found = self._probe(denied)
-        self.known = found
-        return found
+            ids = self._probe(denied)
+        self.known = ids
+        return ids
 
     def _probe(self, denied: PermissionDeniedError) -> tuple[int, ...]:
         count = self._controller.key_value_table_partitions(self._scope, self._name)
@@ -81,11 +81,11 @@ class TablePartitions:
             hits = self._find_existing(range(self._least + first * count, self._least + last * count, count))
             if not hits:
                 continue
-            found = self._find_existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
-            if len(found) != count:
+            ids = self._find_existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
+            if len(ids) != count:
                 break
-            self._least = found[0]  # numbers only grow
-            return tuple(make_segment_id(number, 0) for number in found)
+            self._least = ids[0]  # numbers only grow
+            return tuple(make_segment_id(number, 0) for number in ids)
         else:
             raise denied
         raise make_segment_not_found_error(SegmentAddress(self._stream, 0))  # it is being created or deleted right now
@@ -95,13 +95,13 @@ class TablePartitions:
         replies = self._store.request_all(
             addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo, NoSuchSegment
         )
-        found = []
+        ids = []
         for address in addresses:
             if isinstance(replies[address], TableSegmentInfo):
-                found.append(address.segment_id)
+                ids.append(address.segment_id)
             else:
                 self._store.forget_location(address.stream, address.segment_id)
-        return found
+        return ids
 
 
 @dataclass(frozen=True)

@@ -173,12 +173,12 @@ class KeyValueTable:
         return self._retry_if_recreated(lambda: self._get_many(keys))
 
     def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
-        found: dict[bytes, Entry | None] = {}
+        entries: dict[bytes, Entry | None] = {}
         for partition, of_partition in self._group_by_partition(keys).items():
             for at in range(0, len(of_partition), MAX_READ_KEYS):
                 for entry in self._read(partition, of_partition[at : at + MAX_READ_KEYS]):
-                    found[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
-        return [found.get(key) for key in keys]
+                    entries[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
+        return [entries.get(key) for key in keys]
 
     def _read(self, partition: int, keys: Sequence[bytes]) -> Sequence[TableEntry]:
         def make(request_id: int, segment: str, token: str) -> bytes:
@@ -315,9 +315,9 @@ class KeyValueTable:
         except LongFrameError:  # the server limits the number of entries in a page, but not their size
             for keys in self.list_key_pages(partition, first, last):
                 for at in range(0, len(keys), MAX_READ_KEYS):
-                    wanted = [key.key for key in keys[at : at + MAX_READ_KEYS]]
-                    found = self._retry_if_recreated(partial(self._read, partition, wanted))
-                    yield [entry for entry in found if entry.version != NOT_EXISTS]
+                    page_keys = [key.key for key in keys[at : at + MAX_READ_KEYS]]
+                    entries = self._retry_if_recreated(partial(self._read, partition, page_keys))
+                    yield [entry for entry in entries if entry.version != NOT_EXISTS]
 
     def list_key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
         """Yield the keys of one partition as `pages` does, without the values."""
@@ -331,8 +331,8 @@ class KeyValueTable:
     def _sizes(self) -> list[PartitionSize]:
         addresses = [SegmentAddress(self._stream, segment_id) for segment_id in self._partitions.ids()]
         infos = self._store.request_all(addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo)
-        found = [info for info in map(infos.__getitem__, addresses) if isinstance(info, TableSegmentInfo)]
-        return [PartitionSize(info.length - info.start_offset, info.entry_count) for info in found]
+        sizes = [info for info in map(infos.__getitem__, addresses) if isinstance(info, TableSegmentInfo)]
+        return [PartitionSize(info.length - info.start_offset, info.entry_count) for info in sizes]
 
     def segments(self) -> tuple[int, ...]:
         """Return the present segment ids of the partitions, in order. A table created again has others."""
@@ -364,11 +364,11 @@ class KeyValueTable:
 
     def _retry_if_recreated(self, act: Callable[[], T]) -> T:
         """Call `act`, and call it again if the table turns out to have other segments: it was created again."""
-        known = self._partitions.known
+        ids = self._partitions.known
         try:
             return act()
         except KeyValueTableNotFoundError:
-            if known is None or self._partitions.learn() == known:
+            if ids is None or self._partitions.learn() == ids:
                 raise
             return act()
 

@@ -168,9 +168,9 @@ class RegistryRequests:
             return ServerUnavailableError(
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
-        found = tls.make_connection_error(error, self.endpoint)
-        if not isinstance(found, ServerUnavailableError):
-            return found
+        failure = tls.make_connection_error(error, self.endpoint)
+        if not isinstance(failure, ServerUnavailableError):
+            return failure
         why = describe_unreached(error)
         unavailable = ServerUnavailableError(
             f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "

@@ -79,15 +79,15 @@ class SchemaRegistry:
 
     def groups(self) -> dict[str, GroupProperties]:
         """Return the groups of the namespace that the user may read, by name."""
-        found: dict[str, GroupProperties] = {}
+        groups: dict[str, GroupProperties] = {}
         token: str | None = None
         while True:
             query = {"limit": str(_PAGE)} | ({} if token is None else {"continuationToken": token})
             page, next_token = self._requests.ask(Request("GET", "/v1/groups", query), _read_groups_and_token)
             # A group that is being deleted is listed without properties.
-            found |= {name: properties for name, properties in page.items() if properties is not None}
+            groups |= {name: properties for name, properties in page.items() if properties is not None}
             if not page or next_token == token:
-                return found
+                return groups
             token = next_token
 
     def group(self, name: str) -> GroupProperties:
@@ -157,8 +157,8 @@ class SchemaRegistry:
     def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
         """Return the latest schema of each type, or of one type (an empty list if there is no such type)."""
         # The server fails with an internal error if it is asked for an unknown type, so this picks the type itself.
-        found = self._requests.ask(Request.of_group("GET", group, "schemas"), _read_schema_versions)
-        return found if type is None else [version for version in found if version.schema.type == type]
+        versions = self._requests.ask(Request.of_group("GET", group, "schemas"), _read_schema_versions)
+        return versions if type is None else [version for version in versions if version.schema.type == type]
 
     def versions(self, group: str) -> list[SchemaVersion]:
         """Return all schemas of the group in the order in which they were added, without deleted ones."""
@@ -213,11 +213,11 @@ class SchemaRegistry:
         with `refresh` it is asked again.
         """
         key = (group, id)
-        found = self._encodings.get(key)
-        if found is None or refresh:
-            found = self._requests.ask(Request.of_group("GET", group, f"encodings/{id}"), Encoding.from_json)
-            self.remember_encoding(group, id, found)
-        return found
+        encoding = self._encodings.get(key)
+        if encoding is None or refresh:
+            encoding = self._requests.ask(Request.of_group("GET", group, f"encodings/{id}"), Encoding.from_json)
+            self.remember_encoding(group, id, encoding)
+        return encoding
 
     def remember_encoding(self, group: str, id: int, encoding: Encoding) -> None:
         """Remember what an id stands for, as the registry has said in another answer."""
@@ -245,8 +245,8 @@ class SchemaRegistry:
     def find_known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
         """Return the id that stood for a schema version and a codec when this object last asked: only a hint."""
         with self._lock:
-            for (of, id), known in self._encodings.items():
-                if of == group and (known.version, known.codec) == (version, codec):
+            for (of, id), encoding in self._encodings.items():
+                if of == group and (encoding.version, encoding.codec) == (version, codec):
                     return id
         return None
 
@@ -257,7 +257,9 @@ class SchemaRegistry:
 
 def _read_groups_and_token(reply: Any) -> tuple[dict[str, GroupProperties | None], str]:
     groups = reply["groups"].items()
-    parsed = {name: None if found is None else GroupProperties.from_json(found) for name, found in groups}
+    parsed = {
+        name: None if properties is None else GroupProperties.from_json(properties) for name, properties in groups
+    }
     return parsed, reply["continuationToken"]
 
 

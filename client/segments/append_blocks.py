@@ -99,20 +99,20 @@ def find_blocks(content: bytes | bytearray, blocks: Sequence[AppendBlock]) -> li
     except ProtocolError:
         return None
     frames = starts - HEADER_BYTES
-    found = []
+    runs = []
     after = 0
     for block in blocks:
         positions = list(itertools.islice(_find_occurrences(content, block.data, frames), 2))
         if len(positions) != 1 or positions[0] < after:
             return None
         after = positions[0] + len(block)
-        found.append((positions[0], after))
-    return found
+        runs.append((positions[0], after))
+    return runs
 
 
-def _find_occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
-    """Yield the starts of frames at which `content` holds `wanted`."""
-    position = content.find(wanted)
+def _find_occurrences(content: bytes | bytearray, block: memoryview, frames: Offsets) -> Iterator[int]:
+    """Yield the starts of frames at which `content` holds `block`."""
+    position = content.find(block)
     while position >= 0:
         following = int(np.searchsorted(frames, position))
         if following == len(frames):
@@ -122,4 +122,4 @@ def _find_occurrences(content: bytes | bytearray, wanted: memoryview, frames: Of
             following += 1
             if following == len(frames):
                 return
-        position = content.find(wanted, int(frames[following]))
+        position = content.find(block, int(frames[following]))

@@ -72,8 +72,8 @@ def split(
     if module is None:
         starts, lengths, at = _find_whole_frames(view, begin)
     else:
-        found = module.whole_frames(view, begin, end)
-        starts, lengths, at = np.frombuffer(found[0], np.int64), np.frombuffer(found[1], np.int64), found[2]
+        frames = module.whole_frames(view, begin, end)
+        starts, lengths, at = np.frombuffer(frames[0], np.int64), np.frombuffer(frames[1], np.int64), frames[2]
     if at + HEADER_BYTES <= end:
         _check_incomplete(view, at, begin, position, available)
     return starts, lengths, at
@@ -140,13 +140,13 @@ def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:
     most = (len(view) - at) // size
     chunk = _FIRST_RUN
     while count < most:
-        wanted = min(chunk, most - count)
-        headers = np.ndarray((wanted,), ">u8", view, at + count * size, (size,))
+        size_of_run = min(chunk, most - count)
+        headers = np.ndarray((size_of_run,), ">u8", view, at + count * size, (size,))
         differs = np.flatnonzero(headers != expected)
         if len(differs):
             count += int(differs[0])
             break
-        count += wanted
+        count += size_of_run
         chunk *= 2
     return np.arange(at, at + count * size, size, dtype=np.int64)
 
@@ -186,15 +186,15 @@ def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int
     sizes = np.bincount(places, lengths, minlength=parts).astype(np.int64) + events * HEADER_BYTES
     nowhere = memoryview(bytearray())
     rooms = [
-        room(place, size, count) if count else nowhere
-        for place, (size, count) in enumerate(zip(sizes.tolist(), events.tolist(), strict=True))
+        room(number, size, count) if count else nowhere
+        for number, (size, count) in enumerate(zip(sizes.tolist(), events.tolist(), strict=True))
     ]
     module = native.get_module()
     if module is not None:
         module.frames(wide, np.ascontiguousarray(places), rooms)
         return
-    for place in np.flatnonzero(events).tolist():
-        rooms[place][:] = frame(wide.take(pa.array(np.flatnonzero(places == place))))
+    for number in np.flatnonzero(events).tolist():
+        rooms[number][:] = frame(wide.take(pa.array(np.flatnonzero(places == number))))
 
 
 def frame(payloads: pa.Array) -> memoryview:

@@ -140,10 +140,10 @@ class SegmentFetch:
         return None
 
     def _find_place(self, offset: int, size: int) -> memoryview:
-        asked = self._outstanding.get(offset)
-        if asked is not None and asked < size <= wire.MIN_READ:
+        requested_size = self._outstanding.get(offset)
+        if requested_size is not None and requested_size < size <= wire.MIN_READ:
             return memoryview(bytearray(size))
-        if asked is None or not 0 <= size <= asked:
+        if requested_size is None or not 0 <= size <= requested_size:
             raise ProtocolError(
                 f"the segment store sent {size:,} bytes from offset {offset:,} of segment '{self._name}', for which "
                 "nobody asked"

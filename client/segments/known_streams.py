@@ -74,8 +74,8 @@ class KnownStreams:
         first = self._find(stream).first
         if not first or not self._store.segment_infos(stream, first[:1]):
             first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
-            known = self._find(stream)
-            self._known.put(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
+            facts = self._find(stream)
+            self._known.put(stream, replace(facts, first=first) if facts.first in ((), first) else _Known(first))
         return min(map(get_segment_number, first))
 
     def identify(self, stream: Stream) -> tuple[int | None, tuple[int, int] | None]:
@@ -85,14 +85,14 @@ class KnownStreams:
         what is known: another time is that of another cluster at the same address. Raises StreamNotFoundError, and
         PermissionDeniedError for users without READ.
         """
-        known = self._find(stream)
-        if known.creation is not None:
-            segment, created = known.creation
+        facts = self._find(stream)
+        if facts.creation is not None:
+            segment, created = facts.creation
             time = self._find_creation_time(stream, segment)
-            if time == created and known.first:
-                return min(map(get_segment_number, known.first)), known.creation
+            if time == created and facts.first:
+                return min(map(get_segment_number, facts.first)), facts.creation
             if time != created:
-                self._known.put(stream, replace(known, creation=None) if time is None else _Known())
+                self._known.put(stream, replace(facts, creation=None) if time is None else _Known())
         try:
             return self.origin(stream), self.creation(stream)
         except PermissionDeniedError:
@@ -104,14 +104,14 @@ class KnownStreams:
         It is asked for once; if it is unknown, again after UNKNOWN_SECONDS. Raises StreamNotFoundError,
         PermissionDeniedError.
         """
-        known = self._find(stream)
-        if known.creation is None and monotonic() >= known.unknown_until:
-            there = self._store.segment_infos(stream, [min(known.first)] if known.first else [])
-            segment = min(there or self._controller.head(stream).positions)
+        facts = self._find(stream)
+        if facts.creation is None and monotonic() >= facts.unknown_until:
+            infos = self._store.segment_infos(stream, [min(facts.first)] if facts.first else [])
+            segment = min(infos or self._controller.head(stream).positions)
             time = self._find_creation_time(stream, segment)
-            found = None if time is None else (segment, time)
-            known = replace(self._find(stream), creation=found, unknown_until=monotonic() + UNKNOWN_SECONDS)
-            self._known.put(stream, known)
+            creation = None if time is None else (segment, time)
+            facts = replace(self._find(stream), creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
+            self._known.put(stream, facts)
         return self._find(stream).creation
 
     def _find_creation_time(self, stream: Stream, segment: int) -> int | None:
@@ -122,13 +122,13 @@ class KnownStreams:
 
     def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments from the stream's head to its tail; None if they are not known."""
-        known = self._find(stream)
-        if not known.current:
+        facts = self._find(stream)
+        if not facts.current:
             return None
-        infos = self._store.segment_infos(stream, known.segments)
-        if all(segment in infos and not infos[segment].sealed for segment in known.current):
+        infos = self._store.segment_infos(stream, facts.segments)
+        if all(segment in infos and not infos[segment].sealed for segment in facts.current):
             return infos
-        self._known.put(stream, replace(known, segments=(), current=()))
+        self._known.put(stream, replace(facts, segments=(), current=()))
         return None
 
     def find_origin_if_whole(self, stream: Stream) -> int | None:
@@ -141,9 +141,9 @@ class KnownStreams:
             return None
         if not self._find(stream).first:
             self.origin(stream)
-        known = self._find(stream)
-        made_with = set(known.first)
-        whole = made_with == set(known.segments) == set(known.current) == set(infos)
+        facts = self._find(stream)
+        made_with = set(facts.first)
+        whole = made_with == set(facts.segments) == set(facts.current) == set(infos)
         if not whole or any(info.start_offset for info in infos.values()):
             return None
         return min(map(get_segment_number, made_with))
@@ -155,11 +155,11 @@ class KnownStreams:
         """
         if all(info.sealed for info in infos.values()):
             return
-        known = self._find(stream)
+        facts = self._find(stream)
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         open_ones = {segment for segment, info in infos.items() if not info.sealed}
         if current and set(current) <= open_ones & set(segments):
-            self._known.put(stream, replace(known, segments=tuple(segments), current=current))
+            self._known.put(stream, replace(facts, segments=tuple(segments), current=current))
 
     def is_cut(self, cut: StreamCut) -> bool:
         """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
@@ -194,18 +194,18 @@ class KnownStreams:
         Those of segments that are no longer current are listed with the epochs in which the segments were created, for
         which only users with READ_UPDATE may ask.
         """
-        known = self._find(stream)
-        found = {segment: known.ranges[segment] for segment in segments if segment in known.ranges}
-        if len(found) < len(segments):
-            wanted = set(segments)
-            found |= _select(wanted, self._controller.current_segments(stream))
-            epochs = {get_segment_epoch(segment) for segment in wanted - found.keys()}
+        facts = self._find(stream)
+        by_segment = {segment: facts.ranges[segment] for segment in segments if segment in facts.ranges}
+        if len(by_segment) < len(segments):
+            missing = set(segments)
+            by_segment |= _select(missing, self._controller.current_segments(stream))
+            epochs = {get_segment_epoch(segment) for segment in missing - by_segment.keys()}
             if len(epochs) <= _MOST_EPOCHS:
                 with ThreadPoolExecutor(_THREADS) as threads:
                     for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):
-                        found |= _select(wanted, ranges)
-            self._known.put(stream, replace(self._find(stream), ranges=found))
-        return found
+                        by_segment |= _select(missing, ranges)
+            self._known.put(stream, replace(self._find(stream), ranges=by_segment))
+        return by_segment
 
     def _list_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
         try:
@@ -219,9 +219,9 @@ class KnownStreams:
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
         """Note whether the schema registry has a schema of the stream."""
-        known = self._find(stream)
-        if known.registered != registered:
-            self._known.put(stream, replace(known, registered=registered))
+        facts = self._find(stream)
+        if facts.registered != registered:
+            self._known.put(stream, replace(facts, registered=registered))
 
     def is_logged(self, stream: Stream) -> bool:
         """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
@@ -229,24 +229,26 @@ class KnownStreams:
 
     def note_logged(self, stream: Stream) -> None:
         """Note that a commit log mentions the stream."""
-        known = self._find(stream)
-        if not known.logged:
-            self._known.put(stream, replace(known, logged=True))
+        facts = self._find(stream)
+        if not facts.logged:
+            self._known.put(stream, replace(facts, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
         """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
         return self._find(stream).encodings
 
-    def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:
+    def note_encoding(self, stream: Stream, encoding_id: int, exists: bool = True) -> None:
         """Note whether the schema registry has this encoding id for the stream."""
-        known = self._find(stream)
-        if there != (encoding_id in known.encodings):
-            others = tuple(known_id for known_id in known.encodings if known_id != encoding_id)
-            self._known.put(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
+        facts = self._find(stream)
+        if exists != (encoding_id in facts.encodings):
+            others = tuple(known_id for known_id in facts.encodings if known_id != encoding_id)
+            self._known.put(
+                stream, replace(facts, encodings=(*others, encoding_id)[-_ENCODINGS:] if exists else others)
+            )
 
     def _find(self, stream: Stream) -> _Known:
         return self._known.find(stream) or _Known()
 
 
-def _select(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
-    return {segment.segment_id: segment for segment in ranges if segment.segment_id in wanted}
+def _select(segment_ids: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
+    return {segment.segment_id: segment for segment in ranges if segment.segment_id in segment_ids}

@@ -332,8 +332,8 @@ def walk_events(  # noqa: PLR0913  (three of them by keyword)
     """
     limit = end if most_bytes is None else min(end, start + most_bytes)
     offset, events = start, 0
-    wanted = limit - start if most_events is None else min(limit - start, most_events * _GUESSED_EVENT)
-    window_bytes = min(max(wanted, _SMALLEST_WINDOW), _LARGEST_WINDOW)
+    size = limit - start if most_events is None else min(limit - start, most_events * _GUESSED_EVENT)
+    window_bytes = min(max(size, _SMALLEST_WINDOW), _LARGEST_WINDOW)
     reader = SegmentRangeReader(
         store, stream, segment_id, start, end, window_bytes=window_bytes, fail_on_data_loss=fail_on_data_loss
     )

@@ -118,22 +118,22 @@ class SegmentStore:
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment, as last known. The first call asks the controller."""
         with self._lock:
-            known = self._locations.get((stream, segment_id))
-        if known is None:
-            known = self._controller.segment_location(stream, segment_id)
-            self.seed_location(stream, segment_id, known)
-        return known
+            location = self._locations.get((stream, segment_id))
+        if location is None:
+            location = self._controller.segment_location(stream, segment_id)
+            self.seed_location(stream, segment_id, location)
+        return location
 
     def locations(self, stream: Stream, segment_ids: Iterable[int]) -> dict[int, Endpoint]:
         """Locate segments as `location` does, but ask the controller about several of them at the same time."""
-        wanted = list(segment_ids)
+        segments = list(segment_ids)
         with self._lock:
-            unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
+            unknown = [segment_id for segment_id in segments if (stream, segment_id) not in self._locations]
         if len(unknown) > 1:
             with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
                 location = cancellation.carry_over(self.location)
                 list(threads.map(lambda segment_id: location(stream, segment_id), unknown))
-        return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
+        return {segment_id: self.location(stream, segment_id) for segment_id in segments}
 
     def forget_location(self, stream: Stream, segment_id: int) -> None:
         """Forget where a segment was, because it is not there; the next call asks the controller."""
@@ -184,7 +184,7 @@ class SegmentStore:
         on_repeat: Callable[[], None] | None = None,
     ) -> dict[SegmentAddress, Reply]:
         """Send requests about several segments as `request` does, with many requests in flight."""
-        wanted = list(dict.fromkeys(addresses))
+        unique = list(dict.fromkeys(addresses))
         replies: dict[SegmentAddress, Reply] = {}
         renewed: set[SegmentAddress] = set()
         uncertain = False
@@ -195,7 +195,7 @@ class SegmentStore:
                 on_repeat()
             uncertain = True
             again: PravegaError | None = None
-            missing = [address for address in wanted if address not in replies]
+            missing = [address for address in unique if address not in replies]
             for address, reply in self._exchange(missing, access, action, make, seconds_left):
                 if isinstance(reply, expected):
                     replies[address] = reply
@@ -228,25 +228,29 @@ class SegmentStore:
         for address in addresses:
             by_endpoint[locations[address.stream][address.segment_id]].append(address)
         results = []
-        for endpoint, there in by_endpoint.items():
+        for endpoint, requested in by_endpoint.items():
             started = time.monotonic()
             try:
                 connection = self.pool.borrow(endpoint, min(self.config.request_timeout, seconds_left))
                 try:
                     with cancellation.interrupt_by(connection.abort):
-                        for first in range(0, len(there), _PIPELINED):
-                            results += self._pipeline(connection, there[first : first + _PIPELINED], access, make)
+                        for first in range(0, len(requested), _PIPELINED):
+                            results += self._pipeline(connection, requested[first : first + _PIPELINED], access, make)
                 except BaseException:
                     connection.close()
                     raise
             except TRANSIENT:
                 self.pool.forget(endpoint)
-                for address in there:
+                for address in requested:
                     self.forget_location(address.stream, address.segment_id)
                 raise
             self.pool.give_back(connection)
             _log.debug(
-                "%s %d segments at %s took %.1f ms", action, len(there), endpoint, (time.monotonic() - started) * 1e3
+                "%s %d segments at %s took %.1f ms",
+                action,
+                len(requested),
+                endpoint,
+                (time.monotonic() - started) * 1e3,
             )
         return results
 
@@ -263,12 +267,12 @@ class SegmentStore:
         results = []
         while outstanding:
             reply = connection.receive()
-            asked = outstanding.pop(reply.request_id, None)
-            if asked is None:
+            requested = outstanding.pop(reply.request_id, None)
+            if requested is None:
                 raise ProtocolError(
                     f"the segment store at {connection.endpoint} sent a {type(reply).__name__} that nobody asked for"
                 )
-            results.append((asked, reply))
+            results.append((requested, reply))
         return results
 
     def segment_infos(
@@ -334,8 +338,8 @@ class SegmentStore:
             lambda request_id, segment, token: wire.get_attribute(request_id, segment, _CREATION_TIME, token),
             SegmentAttribute,
         )
-        found = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
-        return {segment_id: None if time == wire.NO_EVENT_NUMBER else time for segment_id, time in found.items()}
+        times = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
+        return {segment_id: None if time == wire.NO_EVENT_NUMBER else time for segment_id, time in times.items()}
 
     def update_attribute(
         self,

@@ -197,8 +197,8 @@ def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[
 
 def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes]) -> bytes:
     """Ask for the entries of keys."""
-    wanted = _pack_table_keys([TableKey(key, ANY_VERSION) for key in keys])
-    return _frame(_READ_TABLE, INT64.pack(request_id), encode_text(segment), encode_text(token), wanted)
+    table_keys = _pack_table_keys([TableKey(key, ANY_VERSION) for key in keys])
+    return _frame(_READ_TABLE, INT64.pack(request_id), encode_text(segment), encode_text(token), table_keys)
 
 
 def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:

@@ -39,7 +39,7 @@ def make_reader(reply: type[Reply]) -> Callable[[FieldReader], Reply]:
     placed = [name for name in order if name in names]
     readers = [(name, _find_reading(hints[name])) for name in placed]
     make: Callable[..., Reply] = reply
-    return lambda found: make(**{name: read(found) for name, read in readers})
+    return lambda fields: make(**{name: read(fields) for name, read in readers})
 
 
 def _find_reading(hint: Any) -> Callable[[FieldReader], Any]:

@@ -138,8 +138,8 @@ class VersionedReader:
     def revisions(self, *, version: int = 0, type: int | None = None) -> list[VersionedReader]:
         """Read the header of a value of this version, and return readers of its revisions."""
         header = [_FORMAT, version] if type is None else [_FORMAT, type, version]
-        if (found := list(self._take(len(header)))) != header:
-            raise self._make_form_error(f"it begins with {found} instead of {header}")
+        if (start := list(self._take(len(header)))) != header:
+            raise self._make_form_error(f"it begins with {start} instead of {header}")
         readers = []
         for _ in range(self.unpack("B")[0]):
             _, length = self.unpack("BI")

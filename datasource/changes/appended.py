@@ -34,12 +34,12 @@ from .changes_offset import ChangesOffset
 _VERSION = CHANGE_COLUMNS["_commit_version"]
 
 
-def plan_appended(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
+def plan_appended(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     The choosing conditions are about the version alone: events of other versions are not read.
     """
-    stream, earlier = read.stream, wanted.earlier
+    stream, earlier = read.stream, rows.earlier
     log = CommitLog(read.pravega, stream)
     first, last, versions = find_version_range(log, bounds)
     cuts = {version.number: version.cut for version in versions}
@@ -55,8 +55,8 @@ def plan_appended(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> Planned
         versions = [version for version in versions if version.number <= earlier.newest]
     newest = max((version.number for version in versions), default=0)
     by_segment = map_segment_versions(stream, slices, versions, first)
-    parts = _cut_by_versions(stream, slices, by_segment, wanted.choosing) if wanted.choosing else None
-    return plan_events(read, Measured(slices, newest=newest), wanted, EventSelection(parts, versions=by_segment))
+    parts = _cut_by_versions(stream, slices, by_segment, rows.choosing) if rows.choosing else None
+    return plan_events(read, Measured(slices, newest=newest), rows, EventSelection(parts, versions=by_segment))
 
 
 def _cut_by_versions(
@@ -67,17 +67,17 @@ def _cut_by_versions(
 ) -> list[SegmentSlice]:
     """Return the parts of slices whose versions fulfil all conditions; a slice may have several."""
     sieve = Sieve(conditions, StructType([_VERSION]))
-    wanted: list[SegmentSlice] = []
+    pieces: list[SegmentSlice] = []
     for piece in slices:
         runs, start, before = versions[make_segment_name(stream, piece.segment_id)], piece.start, False
         kept = sieve.mask({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
         for end, keep in zip(runs.ends, kept, strict=True):
             if keep and before:
-                wanted[-1] = replace(wanted[-1], end=end)
+                pieces[-1] = replace(pieces[-1], end=end)
             elif keep:
-                wanted.append(SegmentSlice(piece.segment_id, start, end))
+                pieces.append(SegmentSlice(piece.segment_id, start, end))
             start, before = end, keep
-    return wanted
+    return pieces
 
 
 def find_start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
@@ -120,8 +120,8 @@ def _find_versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
     if bounds.high == LAST:
         return first, LAST
     now = time.time_ns() // 1000
-    newest, found = log.newest(), log.find_newest_by(bounds.high)
-    last = 0 if found is None else found.number
+    newest, newest_before = log.newest(), log.find_newest_by(bounds.high)
+    last = 0 if newest_before is None else newest_before.number
     return first, newest + 1 if last == newest and bounds.high >= now else last
 
 

@@ -149,16 +149,16 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
 
 
 def find_tail(
-    pravega: Pravega, stream: Stream, options: o.Options, known: Sequence[int] = (), *, versioned: bool
+    pravega: Pravega, stream: Stream, options: o.Options, segments: Sequence[int] = (), *, versioned: bool
 ) -> ChangesOffset:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
 
-    `known` are segments that were current.
+    `segments` are segments that were current.
     """
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
-        return published or measure_tail(pravega, stream, known)
+        return published or measure_tail(pravega, stream, segments)
 
     cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
     return ChangesOffset(cut, version, created=find_creation(pravega, stream))
@@ -219,8 +219,8 @@ def find_end_of_batch(
     if reached == target.cut.positions:
         return replace(target, begin=_find_begin(since), known=None)
     version = _find_newest_before(pravega, stream, since, target, reached) if versioned else 0
-    known = target.version if versioned else None
-    return ChangesOffset(StreamCut(stream, reached), version, _find_begin(since), known, target.created)
+    version_number = target.version if versioned else None
+    return ChangesOffset(StreamCut(stream, reached), version, _find_begin(since), version_number, target.created)
 
 
 def _find_newest_before(

@@ -105,7 +105,7 @@ def _make_output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.Recor
             if left is not None:
                 part = part.slice(0, left)
                 left -= len(part)
-            arrays = [_make_column(plan, part, schema.field(place)) for place in range(len(plan.schema))]
+            arrays = [_make_column(plan, part, schema.field(number)) for number in range(len(plan.schema))]
             if plan.counted:
                 arrays.append(make_null_counts(len(part)))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -117,10 +117,10 @@ def _check_keys(plan: GroupPlan, entries: pa.Table) -> None:
     for name in list_key_columns(plan.table.settings):
         column = entries.column(name_value(name))
         if column.null_count:
-            place = pc.index(column.is_null(), True).as_py()
-            segment = make_segment_name(plan.table.stream, int(read_numbers(entries, "segment")[place]))
+            row = pc.index(column.is_null(), True).as_py()
+            segment = make_segment_name(plan.table.stream, int(read_numbers(entries, "segment")[row]))
             raise MalformedEventError(
-                f"The event at offset {read_numbers(entries, 'offset')[place]} of segment {segment} has no value in "
+                f"The event at offset {read_numbers(entries, 'offset')[row]} of segment {segment} has no value in "
                 f"column '{name}', which is part of the primary key. Read the table's changelog."
             )
 
@@ -144,23 +144,23 @@ def _make_column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Arra
     return pa.nulls(len(entries), field.type)
 
 
-def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
+def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     """Fix how the current rows are read, now, or up to the end of an earlier scan.
 
     Raises InvalidOptionError if a start is given, and MalformedEventError if a truncation cannot be read.
     """
-    measured = measure_scan(read, wanted.earlier)
+    measured = measure_scan(read, rows.earlier)
     slices = measured.slices
-    schema, columns = choose_columns(read.table, wanted.columns, read.rule)
-    output = schema if wanted.columns.fields else make_nullable(schema)
+    schema, columns = choose_columns(read.table, rows.columns, read.rule)
+    output = schema if rows.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
-    plan = replace(make_group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
+    plan = replace(make_group_plan(read, output, columns), limit=rows.limit, counted=rows.counted)
     folder = find_folder(read)
-    if folder is not None and wanted.files is None and wanted.search.is_preview:
+    if folder is not None and rows.files is None and rows.search.is_preview:
         return PlannedScan.unfinished(output, slices, rows=ask_for_files(folder))
     groups = group_by_keys(read, slices)
     if len(groups) > 1:
-        truncations = find_truncations(read.pravega, plan, slices, wanted.search)
+        truncations = find_truncations(read.pravega, plan, slices, rows.search)
         if isinstance(truncations, SearchNeeded):
             return PlannedScan.unfinished(output, slices, truncations.reader)
         for truncation in truncations:
@@ -168,10 +168,10 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     planned = make_partitions(read.pravega, read.table, groups)
     partitions: Sequence[GroupPartition | RememberedPartition] = planned
     files = None
-    if folder is not None and wanted.files is not None:
+    if folder is not None and rows.files is not None:
         # A limit may end a task early, and the ends of older positions need not be in the order of time.
-        complete = measured.to_tail and wanted.limit is None
-        partitions, files = remember(read, planned, folder, wanted.files, write=complete)
+        complete = measured.to_tail and rows.limit is None
+        partitions, files = remember(read, planned, folder, rows.files, write=complete)
     reader = CurrentRowsReader(plan, partitions)
     return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about, rows=files)
 
@@ -182,8 +182,8 @@ def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
     Leaving a change out may make its row wrong, so that defaults of a catalog do not count. Raises InvalidOptionError
     for `permissive`.
     """
-    given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
-    if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
+    sources = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
+    if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(sources):
         rule = read_bad_event_rule(options, table.stream)
         if rule.mode != PERMISSIVE:
             return rule

@@ -29,23 +29,23 @@ def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentS
     """Return the slices in groups that share no key; predecessors come first in each group."""
     pieces = {piece.segment_id: piece for piece in slices}
     group_of = _Groups()
-    known: set[int] = set()
+    seen: set[int] = set()
     left = set(pieces)
     successors_of = carry_over(lambda segment: pravega.controller.successors(stream, segment))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lineage") as pool:
         while left:
-            known |= left
-            asked = sorted(left)
-            found = pool.map(successors_of, asked)
+            seen |= left
+            segments = sorted(left)
+            successors_of_each = pool.map(successors_of, segments)
             left = set()
-            for segment, successors in zip(asked, found, strict=True):
+            for segment, successors in zip(segments, successors_of_each, strict=True):
                 for successor, predecessors in successors.items():
                     group_of.join(segment, successor.segment_id)
                     for predecessor in predecessors:
                         group_of.join(segment, predecessor)
                     # Even a segment without events in the scan may lead to one with events.
                     left.add(successor.segment_id)
-            left -= known
+            left -= seen
     groups: dict[int, list[SegmentSlice]] = {}
     # A segment's id begins with its epoch, so that predecessors have lower ids.
     for segment in sorted(pieces):

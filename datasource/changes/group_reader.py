@@ -92,12 +92,12 @@ class GroupPlan:
 
 
 def fold_keyless_rows(
-    plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], counts: Counts, within: Within | None = None
+    plan: GroupPlan, partition: GroupPartition, names: Sequence[str], counts: Counts, within: Within | None = None
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
     ages = plan.clearings.ages
-    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient, ages=ages) as rows:
+    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=ages) as rows:
         for changes, locations in group_changes(plan, partition, columns.names, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()
@@ -152,8 +152,8 @@ def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: Struc
     """
     table = plan.table
     full = changelog_schema(table.schema)
-    wanted = {field.name: field for field in cut_down.fields}
-    image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
+    fields = {field.name: field for field in cut_down.fields}
+    image = StructType([StructField(name, fields.get(name, table.schema[name]).dataType, True) for name in columns])
     key = list_key_columns(table.settings)
     schema = StructType(
         [
@@ -179,7 +179,7 @@ def has_whole_snapshots(table: StreamTable) -> bool:
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
 
 
-def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], found: Clearings) -> None:
+def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], clearings: Clearings) -> None:
     """Search segments for truncations and marks of snapshots, which may clear rows of other segments."""
     table = plan.table
     format = find_change_format(table.format)
@@ -193,7 +193,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
             if len(suspects):
                 locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
                 for changes, where in _decode(plan, decoder, events.take(suspects), locations, Counts()):
-                    reader.read(changes, where, found)
+                    reader.read(changes, where, clearings)
 
 
 def _read_windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:

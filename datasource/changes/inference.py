@@ -30,11 +30,11 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     Raises StreamNotFoundError, InvalidOptionError, UnsupportedTypeError for schemas that contradict each other, and for
     a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
-    found = find_change_format(format)
+    change_format = find_change_format(format)
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
-    return found.infer_columns(_read_tails(pravega, stream, _select_newest(pravega, stream, slices)), settings)
+    return change_format.infer_columns(_read_tails(pravega, stream, _select_newest(pravega, stream, slices)), settings)
 
 
 def _select_newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:

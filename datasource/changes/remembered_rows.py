@@ -134,7 +134,7 @@ def remember(
     `files` are those in the `folder`.
     """
     identity, created = _identify(read), _find_creation(read, partitions)
-    made, kept = [], set()
+    remembered, kept = [], set()
     for partition in partitions:
         first, time = partition.pieces[0], created.get(partition.pieces[0].segment_id)
         # Another cluster at this address begins with the same numbers of segments, and retention removes events.
@@ -144,13 +144,13 @@ def remember(
         states = sorted((file for file in files if _is_of_group(file, name)), key=read_number, reverse=True)
         kept.update(states[:_KEPT])
         before = next((file for file in states if read_number(file) <= size), None)
-        known = time is not None
-        made.append(
-            RememberedPartition(partition, origin, before if known else None, name if known and write else None)
+        has_time = time is not None
+        remembered.append(
+            RememberedPartition(partition, origin, before if has_time else None, name if has_time and write else None)
         )
-    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after) for one in made]
+    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after) for one in remembered]
     obsolete = [file for file in files if is_state(file) and file not in kept] if write else []
-    return made, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
+    return remembered, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
 
 
 def _is_of_group(file: str, name: str) -> bool:

@@ -64,8 +64,8 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         if not list_key_columns(plan.rows.table.settings):
-            wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            for table in fold_keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
+            names = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
+            for table in fold_keyless_rows(plan.rows, partition, names, counts, plan.bounds):
                 yield from _make_output(plan.rows, table)
             return
         with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
@@ -165,7 +165,7 @@ def _make_output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]
             )
     for begin in range(0, len(history), BATCH_EVENTS):
         part = history.slice(begin, BATCH_EVENTS)
-        arrays = [_make_column(part, schema.field(place)) for place in range(len(plan.schema))]
+        arrays = [_make_column(part, schema.field(number)) for number in range(len(plan.schema))]
         if plan.counted:
             arrays.append(make_null_counts(len(part)))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -183,19 +183,19 @@ def _make_column(history: pa.Table, field: pa.Field) -> pa.Array:
     return array if array.type == field.type else array.cast(field.type)
 
 
-def plan_row_changes(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
+def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     Raises InvalidOptionError for options that do not fit the changes of rows.
     """
-    plan = make_row_changes_plan(read, wanted.columns)
+    plan = make_row_changes_plan(read, rows.columns)
     slices = measure_slices(read, None, None)
-    if wanted.earlier is not None:
-        slices = cut_slices(slices, wanted.earlier.tail)
+    if rows.earlier is not None:
+        slices = cut_slices(slices, rows.earlier.tail)
     groups = group_by_keys(read, slices)
     keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed
-    truncations = find_truncations(read.pravega, plan, slices, wanted.search) if several else None
+    truncations = find_truncations(read.pravega, plan, slices, rows.search) if several else None
     if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     partitions = make_partitions(read.pravega, read.table, groups)

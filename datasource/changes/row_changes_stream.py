@@ -90,21 +90,21 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     plan = make_row_changes_plan(read, batch.columns)
     query = hash_values(str(stream), table.schema.json(), table.format, dict(table.settings))
     since, until = batch.since, batch.until
-    known = KnownRows.from_json(batch.checkpoint.known, query)
-    if known is None and since.begin is None:
-        known = KnownRows(query)
+    rows_before = KnownRows.from_json(batch.checkpoint.known, query)
+    if rows_before is None and since.begin is None:
+        rows_before = KnownRows(query)
     new = measure_slices(read, since.cut, until.cut)
     # The segments where the query began show the groups even if retention has removed those in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
     groups = batch.groups.get(frozenset(segments), lambda: _find_groups(pravega, stream, segments))
     several = len(segments) > 1
-    found = find_truncations(pravega, plan, new, batch.search) if several else None
-    if isinstance(found, SearchNeeded):
-        return PlannedScan.unfinished(batch.columns, new, found.reader)
-    states = _States(query, known, batch, found or ())
+    truncations = find_truncations(pravega, plan, new, batch.search) if several else None
+    if isinstance(truncations, SearchNeeded):
+        return PlannedScan.unfinished(batch.columns, new, truncations.reader)
+    states = _States(query, rows_before, batch, truncations or ())
     # If nothing is known, the states of all groups must be built.
-    everyone = bool(found) or known is None
+    everyone = bool(truncations) or rows_before is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
     before = {group: states.list_files_before(group) for group in touched}
     past: Sequence[SegmentSlice] = []
@@ -127,7 +127,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         )
         for name in [states.name_after(group, before[group])]
     ]
-    reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
+    reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, truncations), partitions)
     tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),
@@ -153,22 +153,31 @@ def _measure_past(read: OpenRead, since: ChangesOffset) -> Sequence[SegmentSlice
 class _States:
     """Chooses the files of the states before and after a batch."""
 
-    def __init__(self, query: str, known: KnownRows | None, batch: ChangesBatch, found: Sequence[Clearing]) -> None:
-        self._known, self._checkpoint, self._since, self._until = known, batch.checkpoint, batch.since, batch.until
-        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in found]
+    def __init__(
+        self, query: str, rows_before: KnownRows | None, batch: ChangesBatch, truncations: Sequence[Clearing]
+    ) -> None:
+        self._known, self._checkpoint, self._since, self._until = (
+            rows_before,
+            batch.checkpoint,
+            batch.since,
+            batch.until,
+        )
+        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in truncations]
         # Executors keep files of several queries, and of several clusters.
         self._query = hash_values(query, self._checkpoint.location)
         last = max((read_number(name) for name in self._checkpoint.files if is_state(name)), default=0)
-        self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
+        self._next = (
+            KnownRows(query, last + 1) if rows_before is None else replace(rows_before, number=rows_before.number + 1)
+        )
 
     def list_files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
         """Return the files of a group's state, or of several if groups have become one; None if it is unknown."""
         if self._known is None:
             return None
-        found = [
+        files = [
             self._known.files(segment, self._checkpoint.files) for segment in sorted(group & self._known.states.keys())
         ]
-        return None if None in found else tuple(one for one in found if one is not None)
+        return None if None in files else tuple(one for one in files if one is not None)
 
     def name_after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
         """Name the state of a group after the batch."""
@@ -192,12 +201,12 @@ class _States:
 
     def plan_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
-        there, retain = self._checkpoint.files, self._checkpoint.retain
+        existing, retain = self._checkpoint.files, self._checkpoint.retain
         return PlannedRows(
-            self._next.number, self._next.to_json(), tuple(self._next.obsolete(there, retain)), tuple(tasks)
+            self._next.number, self._next.to_json(), tuple(self._next.obsolete(existing, retain)), tuple(tasks)
         )
 
 
 def _find_groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
-    found = group_by_lineage(pravega, stream, [SegmentSlice(segment, 0, 0) for segment in segments])
-    return [frozenset(piece.segment_id for piece in group) for group in found]
+    groups = group_by_lineage(pravega, stream, [SegmentSlice(segment, 0, 0) for segment in segments])
+    return [frozenset(piece.segment_id for piece in group) for group in groups]

@@ -100,26 +100,26 @@ class KnownRows:
         states = {group: tuple(names) for group, names in value["states"]}
         return cls(query, value["number"], states, dict(map(tuple, value["merged"])))
 
-    def files(self, group: int, there: Collection[str]) -> tuple[str, ...] | None:
+    def files(self, group: int, existing: Collection[str]) -> tuple[str, ...] | None:
         """Return the files of a group's state, the newest first; None if some are missing."""
-        found: list[str] = []
+        names: list[str] = []
         for name in self.states[group]:
-            if name + WHOLE in there:
-                return (*found, name + WHOLE)
-            if name + PART not in there:
+            if name + WHOLE in existing:
+                return (*names, name + WHOLE)
+            if name + PART not in existing:
                 return None
-            found.append(name + PART)
+            names.append(name + PART)
         return None
 
-    def obsolete(self, there: Iterable[str], retain: int) -> list[str]:
+    def obsolete(self, existing: Iterable[str], retain: int) -> list[str]:
         """Return the files that are not needed to repeat any of the last `retain` batches."""
         oldest = self.number - retain
         groups: dict[int, list[tuple[int, str]]] = {}
         gone = []
-        for name in there:
+        for name in existing:
             if match := _NAME.fullmatch(name):
                 groups.setdefault(int(match[2]), []).append((int(match[3]), name))
-            elif (known := re.match(r"(\d{9})-.*\.known$", name)) and int(known[1]) < oldest:
+            elif (old := re.match(r"(\d{9})-.*\.known$", name)) and int(old[1]) < oldest:
                 gone.append(name)
         current = {name for names in self.states.values() for name in names}
         for group, files in groups.items():

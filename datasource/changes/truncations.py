@@ -62,8 +62,8 @@ class SearchedRanges:
         left = []
         for piece in slices:
             first, last = self.ranges.get(piece.segment_id, (0, -1))
-            known = first <= piece.start <= last
-            left.append(replace(piece, start=max(piece.start, last)) if known else piece)
+            is_searched = first <= piece.start <= last
+            left.append(replace(piece, start=max(piece.start, last)) if is_searched else piece)
         return [piece for piece in left if piece.start < piece.end]
 
     def find_truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
@@ -86,9 +86,9 @@ class SearchedRanges:
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
         """Return the part about these segments."""
-        wanted = set(segments)
-        ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
-        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in wanted))
+        chosen = set(segments)
+        ranges = {segment: ends for segment, ends in self.ranges.items() if segment in chosen}
+        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in chosen))
 
     def to_json(self) -> str:
         """Return a text from which `from_json` makes an equal object."""
@@ -96,11 +96,11 @@ class SearchedRanges:
         truncations: list[Any] = []
         marks: list[Any] = []
         for truncation in self.truncations:
-            place = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
+            location = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
             if isinstance(truncation, Mark):
-                marks.append([*place, truncation.ends, truncation.table])
+                marks.append([*location, truncation.ends, truncation.table])
             else:
-                truncations.append(place)
+                truncations.append(location)
         value = {"format": _FORMAT, "ranges": ranges, "truncations": truncations, "marks": marks}
         return json.dumps(value, separators=(",", ":"))
 
@@ -144,37 +144,37 @@ class TruncationMemory:
         """Return the earlier searches."""
         return self._row()[0].join(_HERE.find(self._name) or SearchedRanges())
 
-    def remember(self, found: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
+    def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add the result of a search of these slices."""
         try:
-            self._write(found, slices)
+            self._write(searched, slices)
         except KeyValueTableNotFoundError:
             try:
                 self._rows.create(1, KEY_LENGTH)
-                self._write(found, slices)
+                self._write(searched, slices)
             except PermissionDeniedError:
-                self._remember_here(found)
+                self._remember_here(searched)
         except PermissionDeniedError:
-            self._remember_here(found)
+            self._remember_here(searched)
 
-    def _remember_here(self, found: SearchedRanges) -> None:
-        _HERE.put(self._name, found.join(_HERE.find(self._name) or SearchedRanges()))
+    def _remember_here(self, searched: SearchedRanges) -> None:
+        _HERE.put(self._name, searched.join(_HERE.find(self._name) or SearchedRanges()))
 
-    def _write(self, found: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
-        known, version = self._row()
-        every = known.join(found)
+    def _write(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
+        former, version = self._row()
+        every = former.join(searched)
         for candidate in (every, every.limit_to(piece.segment_id for piece in slices)):
             value = zlib.compress(candidate.to_json().encode())
             if len(value) <= MAX_VALUE_BYTES:
                 break
         else:
             _LOG.warning("Stream %s has too many truncations to remember them all.", self._stream)
-            return self._remember_here(found)
+            return self._remember_here(searched)
         try:
             self._rows.put(self._key, value, version)
         except ConditionalUpdateError:
             # Another query has stored its own search meanwhile, so the next query will search these slices again.
-            self._remember_here(found)
+            self._remember_here(searched)
 
     def _row(self) -> tuple[SearchedRanges, int]:
         try:
@@ -203,27 +203,27 @@ def find_truncations(
     if not can_clear_rows(plan.table) or not slices:
         return ()
     memory = TruncationMemory(pravega, plan.table)
-    known = memory.recall()
+    searched = memory.recall()
     if search.found:
         new = reduce(SearchedRanges.join, map(SearchedRanges.from_json, search.found))
-        known = known.join(new)
-        memory.remember(known, slices)
-    rest = known.list_unsearched(slices)
+        searched = searched.join(new)
+        memory.remember(searched, slices)
+    rest = searched.list_unsearched(slices)
     if not rest:
-        return known.find_truncations_among(slices)
+        return searched.find_truncations_among(slices)
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
         partitions = make_partitions(pravega, plan.table, [[piece] for piece in rest])
         return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
-        known = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
-    memory.remember(known, slices)
-    return known.find_truncations_among(slices)
+        searched = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), searched)
+    memory.remember(searched, slices)
+    return searched.find_truncations_among(slices)
 
 
 def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SearchedRanges:
-    found = AllClearings()
-    find_clearings(pravega, plan, [piece], found)
-    return SearchedRanges({piece.segment_id: (piece.start, piece.end)}, (*found.all, *found.marks))
+    clearings = AllClearings()
+    find_clearings(pravega, plan, [piece], clearings)
+    return SearchedRanges({piece.segment_id: (piece.start, piece.end)}, (*clearings.all, *clearings.marks))
 
 
 class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
@@ -235,5 +235,5 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
             pravega.segments.seed_token(self._plan.table.stream, partition.token)
             for segment, endpoint in partition.endpoints.items():
                 pravega.segments.seed_location(self._plan.table.stream, segment, endpoint)
-            found = [_search(pravega, self._plan, piece).to_json() for piece in partition.pieces]
-        yield pa.record_batch([pa.array(found, pa.string())], names=FOUND.names)
+            texts = [_search(pravega, self._plan, piece).to_json() for piece in partition.pieces]
+        yield pa.record_batch([pa.array(texts, pa.string())], names=FOUND.names)

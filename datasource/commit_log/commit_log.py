@@ -318,13 +318,13 @@ class CommitLog(VersionTable):
     def _measure_settled(
         self, measure: Callable[[StreamCut | None], T], published_by: float
     ) -> tuple[T, HeadRow | None]:
-        known = self._pravega.known_streams
-        if not known.is_logged(self._stream):
+        streams = self._pravega.known_streams
+        if not streams.is_logged(self._stream):
             result, head = measure(None), self.head()
             # A commit is preceded by an entry, and the head row stays: without one, nobody committed in the meantime.
             if head is None or head == HeadRow():
                 return result, head
-            known.note_logged(self._stream)
+            streams.note_logged(self._stream)
         watch = CommitWatch(self._pravega, self._stream)
         patience, first = Patience(self._stream, self._timeout, watch), None
         while True:

@@ -163,9 +163,9 @@ class LogTable:
 
     def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
         """Return the rows as this object wrote them last, but only for one attempt, else as they are stored."""
-        known, self._known = self._known, None
-        if known is not None and (companion is None or self._key(companion.number) in known.others):
-            return known.head, None if companion is None else known.others[self._key(companion.number)]
+        rows, self._known = self._known, None
+        if rows is not None and (companion is None or self._key(companion.number) in rows.others):
+            return rows.head, None if companion is None else rows.others[self._key(companion.number)]
         return self._rows(companion)
 
     def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:

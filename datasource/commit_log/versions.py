@@ -76,8 +76,10 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
             positions[int(segment)] = positions.get(int(segment), 0) + more
         for segment in gone:
             del positions[segment]
-        made = None if transaction is None else uuid.UUID(hex=transaction)
-        versions.append(Version(number, StreamCut(stream, positions), timestamp_ms * 1000, rows, operation, made))
+        transaction_id = None if transaction is None else uuid.UUID(hex=transaction)
+        versions.append(
+            Version(number, StreamCut(stream, positions), timestamp_ms * 1000, rows, operation, transaction_id)
+        )
     return versions
 
 
@@ -100,8 +102,8 @@ class VersionTable(LogTable):
 
     def oldest(self) -> Version | None:
         """Return the oldest version in the log, or None; raises the errors of `versions`."""
-        found = self.versions(1, 1)
-        return found[0] if found else None
+        versions = self.versions(1, 1)
+        return versions[0] if versions else None
 
     def find_newest_by(self, timestamp: int) -> Version | None:
         """Return the newest version published at a time (microseconds since 1970) or before, or None.
@@ -113,22 +115,22 @@ class VersionTable(LogTable):
         if head is None:
             return None
         ordered = head.ordered_from or head.version + 1
-        low, high, found = ordered, head.version, None
-        known: dict[int, Version] = {}
+        low, high, newest = ordered, head.version, None
+        versions: dict[int, Version] = {}
         while low <= high:
             middle = (low + high) // 2
-            if middle not in known:
+            if middle not in versions:
                 # This finds all versions of a checkpoint at once.
-                known |= self._read_around(head, middle)
-            here = known.get(middle)
+                versions |= self._read_around(head, middle)
+            here = versions.get(middle)
             if here is None or here.timestamp <= timestamp:
-                low, found = middle + 1, here or found
+                low, newest = middle + 1, here or newest
             else:
                 high = middle - 1
-        if found is None:
+        if newest is None:
             for version in self._versions(head, 1, ordered - 1):
-                found = version if version.timestamp <= timestamp else found
-        return found
+                newest = version if version.timestamp <= timestamp else newest
+        return newest
 
     def has_version_of(self, transaction: uuid.UUID) -> bool:
         """Return whether a transaction has a version. Looks at all versions: the server may have forgotten it."""
@@ -145,12 +147,12 @@ class VersionTable(LogTable):
             return 0
         blocks = range(FOLDED, head.version - FOLDED + 1, FOLDED)
         done = bisect_left(blocks, True, key=lambda last: not self._is_folded(last))
-        made = 0
+        count = 0
         for last in blocks[done : done + _FOLDS_AT_ONCE]:
             if not self._fold_up_to(last, head.origin):
                 break
-            made += 1
-        return made
+            count += 1
+        return count
 
     def _is_folded(self, last: int) -> bool:
         """Return whether only the checkpoint is left of the versions up to this one."""
@@ -204,14 +206,14 @@ class VersionTable(LogTable):
         if last < first:
             return []
         if first == last:
-            found = self._read_around(head, first)
+            versions = self._read_around(head, first)
         else:
-            found = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
-            if last % FOLDED and sum(first <= number <= last for number in found) < last - first + 1:
+            versions = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
+            if last % FOLDED and sum(first <= number <= last for number in versions) < last - first + 1:
                 # Read last: a version that was removed meanwhile is in a checkpoint now.
                 end = self._table.get(self._key(find_checkpoint_number(last)))
-                found = {**self._read(head, [end]), **found}
-        return [found[number] for number in sorted(found) if first <= number <= last]
+                versions = {**self._read(head, [end]), **versions}
+        return [versions[number] for number in sorted(versions) if first <= number <= last]
 
     def _read_around(self, head: HeadRow, number: int) -> dict[int, Version]:
         """Return a version, with those in the same row."""

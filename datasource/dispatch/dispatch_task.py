@@ -157,13 +157,13 @@ class _Targets:
             )
         coded = pc.dictionary_encode(names.cast(pa.string()))
         streams = [_find_stream_name(spec, name) for name in coded.dictionary.to_pylist()]
-        wanted = sorted(set(streams))
-        self._join([name for name in wanted if name not in self._found])
-        places = np.array([wanted.index(name) for name in streams], np.int64)[coded.indices.to_numpy()]
+        unique = sorted(set(streams))
+        self._join([name for name in unique if name not in self._found])
+        places = np.array([unique.index(name) for name in streams], np.int64)[coded.indices.to_numpy()]
         order = np.argsort(places, kind="stable")
-        ends = np.cumsum(np.bincount(places, minlength=len(wanted)))
+        ends = np.cumsum(np.bincount(places, minlength=len(unique)))
         rows = batch.select(spec.rows.names)
-        for name, part in zip(wanted, np.split(order, ends[:-1]), strict=True):
+        for name, part in zip(unique, np.split(order, ends[:-1]), strict=True):
             self._found[name].rows.take(rows.take(pa.array(part)))
 
     def reports(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> Mapping[str, StreamReport]:
@@ -191,14 +191,14 @@ class _Targets:
         if not names:
             return
         spec, pravega = self._spec, self._pravega
-        known = spec.roster.transactions(pravega)
-        check_number({*known, *names})
+        transactions = spec.roster.transactions(pravega)
+        check_number({*transactions, *names})
         tables = {name: _find_table(pravega, spec, name) for name in names}
         lease = spec.settings.lease_ms
         begun = {
             name: Transaction.begin(pravega.controller, table.stream, lease)
             for name, table in tables.items()
-            if name not in known
+            if name not in transactions
         }
         try:
             joined = spec.roster.join(pravega, {name: one.id for name, one in begun.items()})
@@ -227,16 +227,16 @@ def _abort(transactions: Sequence[Transaction]) -> None:
 
 def _find_stream_name(spec: DispatchSpec, name: str) -> str:
     """Return Pravega's name of the stream that a row names. Raises InvalidRowError."""
-    found = hyphenate(name)
+    stream_name = hyphenate(name)
     try:
-        check_new_stream(found)
+        check_new_stream(stream_name)
     except InvalidNameError:
         scope = spec.table.stream.scope
         raise InvalidRowError(
             f"Table {spec.table.stream}: '{spec.column}' is '{shorten(name)}' in a row, but it must be the name of a "
             f"stream of the scope {scope}, without the scope and without quotes. {spec.settings.unit.nothing_visible}."
         ) from None
-    return found
+    return stream_name
 
 
 def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:

@@ -65,16 +65,16 @@ class Roster:
         joined: dict[str, uuid.UUID] = {}
 
         def change(stored: Entry | None, origin: int) -> bytes | None:
-            there = self._read(stored)
-            if there is None:
+            roster = self._read(stored)
+            if roster is None:
                 raise QueryFencedError(
                     f"Another attempt of this write to stream {self.stream} has begun, or it has ended. No row of "
                     "this attempt is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
-            joined.update({**begun, **there})
+            joined.update({**begun, **roster})
             check_number(joined)
-            return None if joined == there else self._value(joined, _read_runs(stored))
+            return None if joined == roster else self._value(joined, _read_runs(stored))
 
         CommitLog(pravega, self.stream).replace_companion(self.number, change)
         return joined

@@ -237,14 +237,14 @@ class Commit:
     def _resolve(self, failed: PravegaError) -> None:
         """Abort what a failed step left. Returns if the rows turn out to be committed, and raises otherwise."""
         request, no_answer = self._request, isinstance(failed, NO_ANSWER)
-        asked = self.step >= Step.ASKED
-        unknown = request.again and not asked and no_answer
+        is_asked = self.step >= Step.ASKED
+        unknown = request.again and not is_asked and no_answer
         error = make_outcome_unknown_error(self._stream, self._former.id, failed) if unknown else failed
         if self._target is not self._former:
             clean_up(self._former.abort)
         if self._is_committed_all_the_same(error):
             return
-        if no_answer and not (request.again or asked):
+        if no_answer and not (request.again or is_asked):
             raise type(failed)(f"{failed.message}. {self._settings.unit.write_again}") from None
         raise error from error.__cause__
 

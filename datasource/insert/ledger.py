@@ -243,10 +243,10 @@ class EpochRecorder:
 
     def _check_batch(self, row: LedgerRow) -> None:
         """Raise QueryFencedError unless an epoch that is not newer than the recorded one repeats its batch."""
-        epoch, known = self.epoch, row.batches.get(self.epoch.number)
-        if known == epoch.batch:
+        epoch, batch = self.epoch, row.batches.get(self.epoch.number)
+        if batch == epoch.batch:
             return
-        if known is not None:
+        if batch is not None:
             why = "has other offsets there than in this run"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
@@ -296,23 +296,23 @@ class EpochRecorder:
         new = replace(row, epoch=self.epoch.number, transaction=None, rows=0, done=True, batches=self._batches(row))
         return self.with_run(new).value()
 
-    def make_value_when_taken_over(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes | None:
+    def make_value_when_taken_over(self, ledger_row: LedgerRow, stored: Entry | None, origin: int) -> bytes | None:
         """Return the row of this committed epoch, with the run that found it; None if it is unchanged.
 
-        Raises QueryFencedError if the row is no longer about the `known` transaction: another one may not be done.
+        Raises QueryFencedError if the row is no longer about the transaction of `ledger_row`: another may not be done.
         """
-        row = self._check_still_about(known, stored, origin)
+        row = self._check_still_about(ledger_row, stored, origin)
         new = self.with_run(replace(row, done=True))
         return None if new == row else new.value()
 
-    def make_value_when_emptied(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes:
-        """Return the row of this epoch, whose `known` transaction was aborted, and which has no rows now."""
-        row = self._check_still_about(known, stored, origin)
+    def make_value_when_emptied(self, ledger_row: LedgerRow, stored: Entry | None, origin: int) -> bytes:
+        """Return the row of this epoch, whose transaction in `ledger_row` was aborted, and which has no rows now."""
+        row = self._check_still_about(ledger_row, stored, origin)
         return self.with_run(replace(row, transaction=None, rows=0, done=True)).value()
 
-    def _check_still_about(self, known: LedgerRow, stored: Entry | None, origin: int) -> LedgerRow:
+    def _check_still_about(self, ledger_row: LedgerRow, stored: Entry | None, origin: int) -> LedgerRow:
         row = self.row(stored, origin)
-        if (row.epoch, row.transaction) != (known.epoch, known.transaction):
+        if (row.epoch, row.transaction) != (ledger_row.epoch, ledger_row.transaction):
             raise self._make_overtaken_error(row)
         return row
 
@@ -337,10 +337,10 @@ def find_row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
         if row.writer == name_writer_of_query(query):
             return row
     prefix = name_writer_of_query("")
-    known = [row.writer.removeprefix(prefix) for row in rows if row.writer.startswith(prefix)]
+    queries = [row.writer.removeprefix(prefix) for row in rows if row.writer.startswith(prefix)]
     raise InvalidOptionError(
         f"Stream {stream} has no micro-batches of a query '{query}'. "
-        + (f"It has those of {', '.join(known)}." if known else "No streaming query has written to it.")
+        + (f"It has those of {', '.join(queries)}." if queries else "No streaming query has written to it.")
     )
 
 

@@ -190,10 +190,10 @@ class _CurrentSegments:
         segments = [SegmentAddress(self._stream, one) for one in self._router.segment_ids]
         places = self._router.places(positions)
         frame_by_place(
-            events, places, len(segments), lambda place, size, count: self._output.room(segments[place], size, count)
+            events, places, len(segments), lambda number, size, count: self._output.room(segments[number], size, count)
         )
-        for place in np.unique(places).tolist():
-            self._positions.setdefault(segments[place], _Positions()).add(positions[places == place])
+        for number in np.unique(places).tolist():
+            self._positions.setdefault(segments[number], _Positions()).add(positions[places == number])
 
     def _follow(self, step: Callable[[], None]) -> None:
         """Do a step, and again whenever a segment turns out to be sealed."""
@@ -218,6 +218,6 @@ class _CurrentSegments:
         left = [(blocks, self._positions.pop(one)) for one in former if (blocks := self._output.withdraw(one))]
         self._output.go_on()
         for blocks, positions in left:
-            found = [EventBuffer(data, *split(data, 0, len(data))[:2]).to_arrow() for data, _ in blocks]
-            events = pa.concat_arrays(found).cast(pa.large_binary())
+            arrays = [EventBuffer(data, *split(data, 0, len(data))[:2]).to_arrow() for data, _ in blocks]
+            events = pa.concat_arrays(arrays).cast(pa.large_binary())
             self._route(events, positions.last(len(events)))

@@ -55,11 +55,11 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
             rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec], table.settings
         )
     except InvalidSchemaError as error:
-        wanted = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
-        found = [f"'{name}'" for name in rows.names if name in HIDDEN_COLUMNS and name not in table.schema.names]
-        drop = f" Leave out the columns that say where an event was read: .drop({', '.join(found)})." if found else ""
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+        hidden = [f"'{name}'" for name in rows.names if name in HIDDEN_COLUMNS and name not in table.schema.names]
+        drop = f" Leave out the columns that say where an event was read: .drop({', '.join(hidden)})." if hidden else ""
         raise InvalidSchemaError(
-            f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}.{drop}"
+            f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {columns}.{drop}"
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=str(RoutingKey.of(table.routing_key, rows)))
@@ -97,22 +97,22 @@ def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     name = options.get(o.STREAM_COLUMN)
     if name is None:
         return None
-    given = f"'{options.name(o.STREAM_COLUMN)}'='{name}'"
+    setting = f"'{options.name(o.STREAM_COLUMN)}'='{name}'"
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(
-            f"{given} writes a transaction for each stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. "
-            "Leave one of them out."
+            f"{setting} writes a transaction for each stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for "
+            "none. Leave one of them out."
         )
-    found = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
-    if len(found) != 1:
+    columns = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
+    if len(columns) != 1:
         raise InvalidOptionError(
-            f"{given} is not a column of the rows, which have {', '.join(rows.names)}. Name the one that has the name "
-            "of each row's stream."
+            f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name the one that has the "
+            "name of each row's stream."
         )
-    column = rows[found[0]]
+    column = rows[columns[0]]
     if not isinstance(column.dataType, StringType):
         raise InvalidOptionError(
-            f"{given} is a column of type {column.dataType.simpleString()}, but the name of a stream is a STRING."
+            f"{setting} is a column of type {column.dataType.simpleString()}, but the name of a stream is a STRING."
         )
     return column.name
 
@@ -168,10 +168,10 @@ def find_epoch_of_application(options: o.Options) -> Epoch | None:
     if application is None and version is None:
         return None
     if application is None or version is None:
-        given, missing = (o.TXN_VERSION, o.TXN_APP_ID) if application is None else (o.TXN_APP_ID, o.TXN_VERSION)
+        present, missing = (o.TXN_VERSION, o.TXN_APP_ID) if application is None else (o.TXN_APP_ID, o.TXN_VERSION)
         raise InvalidOptionError(
-            f"'{options.name(given)}'='{options.text(given)}' needs '{missing.key}' too: both together name a write, "
-            "which then happens once. Give both, or neither."
+            f"'{options.name(present)}'='{options.text(present)}' needs '{missing.key}' too: both together name a "
+            "write, which then happens once. Give both, or neither."
         )
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(

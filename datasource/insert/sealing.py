@@ -98,12 +98,12 @@ def find_winning_ranges(messages: Iterable[InsertMessage]) -> dict[int, list[tup
 
     So a segment is read in long runs, and each task's events keep their order.
     """
-    found: dict[int, list[tuple[int, int]]] = {}
+    winners: dict[int, list[tuple[int, int]]] = {}
     for message in messages:
         for segment_id, written in message.segments.items():
-            found.setdefault(segment_id, []).extend(written.ranges)
+            winners.setdefault(segment_id, []).extend(written.ranges)
     joined = {}
-    for segment_id, ranges in found.items():
+    for segment_id, ranges in winners.items():
         runs = Ranges()
         for start, end in sorted(ranges):
             runs.add(start, end)

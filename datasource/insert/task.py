@@ -140,8 +140,8 @@ class TaskRows:
             raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        def find_room(place: int, size: int, events: int) -> memoryview:
-            return self._output.room(self._segments[place], size, events)
+        def find_room(number: int, size: int, events: int) -> memoryview:
+            return self._output.room(self._segments[number], size, events)
 
         batch = self._fit(batch)
         frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
@@ -209,7 +209,7 @@ def find_encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     codec = REGISTRY_CODECS[table.codec]
     id = _confirm_encoding_id(registry, table, version, codec)
     if id is None:
-        asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
+        wait_for_id = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
         schema = registry.find_schema_by_id(table.stream.name, version.id)
         # A group that was deleted and recreated starts its version numbers over.
         if schema.text != table.schema_text:
@@ -217,7 +217,7 @@ def find_encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
                 f"The table of stream {table.stream} was dropped and recreated with other columns after this "
                 "statement or streaming query was planned. Nothing was written; start it again."
             )
-        id = asked()
+        id = wait_for_id()
         registry.remember_encoding(table.stream.name, id, Encoding(schema, version, codec))
     pravega.known_streams.note_encoding(table.stream, id)
     return id
@@ -232,8 +232,8 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
     if id is None:
         return None
     try:
-        found = registry.encoding(table.stream.name, id, refresh=True)
+        encoding = registry.encoding(table.stream.name, id, refresh=True)
     except SchemaNotFoundError:
         return None
-    is_same = (found.version, found.codec, found.schema.text) == (version, codec, table.schema_text)
+    is_same = (encoding.version, encoding.codec, encoding.schema.text) == (version, codec, table.schema_text)
     return id if is_same else None

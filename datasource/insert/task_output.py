@@ -160,8 +160,8 @@ class TaskOutput:
         for block in self._blocks.look(segment):
             content.update(block.data)
         assert segment.transaction is not None
-        place = self._partition.to_bytes(4, "big") + segment.segment_id.to_bytes(8, "big")
-        name = segment.transaction.bytes + place + content.digest()
+        location = self._partition.to_bytes(4, "big") + segment.segment_id.to_bytes(8, "big")
+        name = segment.transaction.bytes + location + content.digest()
         return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
 
     def _report(self, segment: SegmentAddress, appender: SegmentAppender) -> SegmentWrite:

@@ -89,11 +89,11 @@ class _EpochWrite:
     def _put(self, keys: Sequence[bytes]) -> int:
         """Write entries in one step, or in smaller ones if others write to them in the meantime."""
         while True:
-            found = self.entries.get_many(keys)
-            epochs = self._read_epochs([None if entry is None else entry.value for entry in found])
+            entries = self.entries.get_many(keys)
+            epochs = self._read_epochs([None if entry is None else entry.value for entry in entries])
             mine = [
                 (key, self.written[key], NOT_EXISTS if entry is None else entry.version)
-                for key, entry, epoch in zip(keys, found, epochs, strict=True)
+                for key, entry, epoch in zip(keys, entries, epochs, strict=True)
                 if epoch is None or epoch <= self.epoch
             ]
             if not mine:
@@ -109,12 +109,12 @@ class _EpochWrite:
 
     def _read_epochs(self, values: Sequence[bytes | None]) -> list[int | None]:
         """Return the epochs in values; None for one without an epoch, and for one that cannot be decoded."""
-        there = [value for value in values if value is not None]
+        present = [value for value in values if value is not None]
         try:
-            found = iter(_decode(self._decoder(), there))
+            epochs = iter(_decode(self._decoder(), present))
         except BadEvent:
-            found = iter([self._read_epoch(value) for value in there])
-        return [None if value is None else next(found) for value in values]
+            epochs = iter([self._read_epoch(value) for value in present])
+        return [None if value is None else next(epochs) for value in values]
 
     def _read_epoch(self, value: bytes) -> int | None:
         try:
@@ -131,5 +131,5 @@ class _EpochWrite:
 
 
 def _decode(decoder: Decoder, values: Sequence[bytes]) -> list[int | None]:
-    found: list[int | None] = decoder.decode(EventBuffer.of(list(values))).column(0).to_pylist() if values else []
-    return found
+    epochs: list[int | None] = decoder.decode(EventBuffer.of(list(values))).column(0).to_pylist() if values else []
+    return epochs

@@ -72,19 +72,19 @@ def _encode(column: KeyColumn, values: pa.Array) -> _Bytes:
     return filled.view(np.uint8).reshape(len(values), column.bytes)
 
 
-def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str]) -> dict[str, pa.Array]:
+def decode_keys(columns: KeyColumns, keys: Sequence[bytes], names: Sequence[str]) -> dict[str, pa.Array]:
     """Return the wanted key columns. Raises MalformedEventError for a key that is not UTF-8 in a string column.
 
     The keys have the length of the columns.
     """
     matrix = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), columns.length)
-    found: dict[str, pa.Array] = {}
+    arrays: dict[str, pa.Array] = {}
     at = 0
     for column in columns.all:
-        if column.name in wanted:
+        if column.name in names:
             data = np.ascontiguousarray(matrix[:, at : at + column.bytes])
             try:
-                found[column.name] = _decode(column, data)
+                arrays[column.name] = _decode(column, data)
             except pa.ArrowInvalid:
                 bad = next(key for key in keys if not _is_text(key[at : at + column.bytes].rstrip(b"\0")))
                 raise MalformedEventError(
@@ -93,7 +93,7 @@ def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str
                     "pyspark_pravega.client.connect."
                 ) from None
         at += column.bytes
-    return found
+    return arrays
 
 
 def _decode(column: KeyColumn, data: _Bytes) -> pa.Array:

@@ -27,15 +27,15 @@ _TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def find_key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges | None:
     """Return the keys of rows that can fulfil all conditions; None if any key can."""
-    found: Ranges = ((0, 0),)
+    key_ranges: Ranges = ((0, 0),)
     limited = False
     for column in columns.all:
         whole: Ranges = ((0, _find_largest(column)),)
-        asked = [ranges for one in conditions if (ranges := _find_ranges_of_condition(one, column)) is not None]
-        limits = reduce(_intersect, asked, whole)
+        column_ranges = [ranges for one in conditions if (ranges := _find_ranges_of_condition(one, column)) is not None]
+        limits = reduce(_intersect, column_ranges, whole)
         limited = limited or limits != whole
-        found = _append_column(found, limits, column)
-    return found if limited else None
+        key_ranges = _append_column(key_ranges, limits, column)
+    return key_ranges if limited else None
 
 
 def choose_fewest_requests(
@@ -51,13 +51,13 @@ def choose_fewest_requests(
     return (), ((min(ends), max(ends)),)
 
 
-def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
+def _append_column(ranges: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
     """Return keys with the bytes of the next column appended; after a range of keys these can be any."""
     shift, largest = 8 * column.bytes, _find_largest(column)
-    if len(found) * len(limits) > MOST_RANGES:
+    if len(ranges) * len(limits) > MOST_RANGES:
         limits = ((limits[0][0], limits[-1][1]),) if limits else ()
     longer: list[tuple[int, int]] = []
-    for first, last in found:
+    for first, last in ranges:
         if first == last:
             longer += [((first << shift) + low, (first << shift) + high) for low, high in limits]
         elif limits:
@@ -76,17 +76,17 @@ def _join(ranges: Sequence[tuple[int, int]]) -> Ranges:
 
 
 def _intersect(one: Ranges, other: Ranges) -> Ranges:
-    found = []
+    ranges = []
     at = begin = 0
     while at < len(one) and begin < len(other):
         first, last = max(one[at][0], other[begin][0]), min(one[at][1], other[begin][1])
         if first <= last:
-            found.append((first, last))
+            ranges.append((first, last))
         if one[at][1] < other[begin][1]:
             at += 1
         else:
             begin += 1
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _find_ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
@@ -101,11 +101,15 @@ def _find_ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges
 
 
 def _find_ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
-    known = [child for child in children if isinstance(child, tuple)]
+    child_ranges = [child for child in children if isinstance(child, tuple)]
     if name == "AND":
-        return reduce(_intersect, known) if known else None
+        return reduce(_intersect, child_ranges) if child_ranges else None
     if name == "OR":
-        return _join([bounds for ranges in known for bounds in ranges]) if len(known) == len(children) else None
+        return (
+            _join([bounds for ranges in child_ranges for bounds in ranges])
+            if len(child_ranges) == len(children)
+            else None
+        )
     if not children or not all(isinstance(child, Term) for child in children):
         return None
     left, *others = [child for child in children if isinstance(child, Term)]

@@ -107,13 +107,13 @@ def select_value_columns(table: StreamTable, columns: StructType) -> StructType:
     return StructType([column for column in columns if column.name not in keys])
 
 
-def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
+def plan_entries(opened: OpenTable, rows: WantedRows) -> PlannedScan:
     """Plan a scan of the entries that can fulfil the conditions, which others evaluate on the rows.
 
     Without required columns, there is one with arbitrary values. Raises InvalidSchemaError for columns that the table
     does not have, KeyValueTableNotFoundError, PermissionDeniedError.
     """
-    table, required = opened.table, wanted.columns
+    table, required = opened.table, rows.columns
     names = table.schema.fieldNames()
     unknown = [name for name in required.fieldNames() if name not in names]
     if unknown:
@@ -125,12 +125,12 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     assert isinstance(schema, StructType)
     entries = open_same_entries(opened.pravega, table)
     sizes = entries.sizes()
-    found = find_key_ranges(keys, wanted.conditions)
-    if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
-        found = None
-    partitions = _make_partitions(entries, keys, sizes, found)
+    ranges = find_key_ranges(keys, rows.conditions)
+    if ranges is not None and sum(low == high for low, high in ranges) > opened.options.get(o.LOOKUP_KEYS_MAX):
+        ranges = None
+    partitions = _make_partitions(entries, keys, sizes, ranges)
     lookup_time = opened.options.get(o.LOOKUP_KEYS_TIMEOUT)
-    plan = EntryScanPlan(table, opened.pravega.config, schema, wanted.limit, wanted.counted, lookup_time)
+    plan = EntryScanPlan(table, opened.pravega.config, schema, rows.limit, rows.counted, lookup_time)
     reader = EntryScanReader(plan, partitions)
     return PlannedScan(
         RowSource(reader, schema, plan.output),
@@ -141,15 +141,15 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
 
 
 def _make_partitions(
-    entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], found: Ranges | None
+    entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], key_ranges: Ranges | None
 ) -> list[KeyPartition]:
     count = len(sizes)
-    if found is None:
+    if key_ranges is None:
         return [KeyPartition(number, (), ((b"", b""),)) for number in range(count)]
     length, secondary = columns.length, 8 * columns.secondary_length
     points: list[list[bytes]] = [[] for _ in range(count)]
     ranges: list[list[tuple[bytes, bytes]]] = [[] for _ in range(count)]
-    for low, high in found:
+    for low, high in key_ranges:
         first, last = low.to_bytes(length, "big"), high.to_bytes(length, "big")
         one = low >> secondary == high >> secondary
         for partition in [entries.find_partition(first)] if one else range(count):
@@ -188,11 +188,11 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
         entries = open_entries(pravega, self._plan.table)
         time = _LookupTime(self._plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
-            asked = partition.keys[at : at + MAX_READ_KEYS]
+            page_keys = partition.keys[at : at + MAX_READ_KEYS]
             with time.limited():
-                looked_up = entries.get_many(asked)
-            found = [(key, entry.value) for key, entry in zip(asked, looked_up, strict=True) if entry]
-            yield [key for key, _ in found], [value for _, value in found]
+                looked_up = entries.get_many(page_keys)
+            entries_of_page = [(key, entry.value) for key, entry in zip(page_keys, looked_up, strict=True) if entry]
+            yield [key for key, _ in entries_of_page], [value for _, value in entries_of_page]
         for first, last in partition.ranges:
             if values:
                 for page in entries.pages(partition.partition, first, last):

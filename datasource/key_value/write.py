@@ -165,7 +165,7 @@ class KeyedWriter(DataSourceArrowWriter):
     def _find_changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
         """Return the new value of each key; None if the entry is to be removed."""
         keys, table = require_keys(self._spec.table), self._spec.table
-        found: list[tuple[int, bytes, bytes | None]] = []
+        changed: list[tuple[int, bytes, bytes | None]] = []
         for operation in ("delete", "update", "insert"):
             places = pc.indices_nonzero(pc.equal(batch.column("operation"), operation))
             if not len(places):
@@ -173,7 +173,7 @@ class KeyedWriter(DataSourceArrowWriter):
             chosen = batch.take(places)
             if operation == "delete":
                 gone = encode_keys(keys, _take_columns(chosen, "id"))
-                found += [(place, key, None) for place, key in zip(places.to_pylist(), gone, strict=True)]
+                changed += [(row, key, None) for row, key in zip(places.to_pylist(), gone, strict=True)]
                 continue
             assert values is not None
             rows = self._fit(_take_columns(chosen, "row"))
@@ -183,8 +183,8 @@ class KeyedWriter(DataSourceArrowWriter):
                     f"Table {table.stream}: a row would get another key. The columns {', '.join(keys.names)} cannot "
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
                 )
-            found += zip(places.to_pylist(), new, values.of(rows), strict=True)
-        return {key: value for _, key, value in sorted(found, key=lambda one: one[0])}
+            changed += zip(places.to_pylist(), new, values.of(rows), strict=True)
+        return {key: value for _, key, value in sorted(changed, key=lambda one: one[0])}
 
 
 def _take_columns(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:

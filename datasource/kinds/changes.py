@@ -81,14 +81,14 @@ class ChangeTable(TableKind):
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
         return replace(self, table=fit_to_rows(table, rows))
 
-    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
-        return plan_current_rows(self._read(), wanted)
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
+        return plan_current_rows(self._read(), rows)
 
-    def _plan_changes(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_changes(self, rows: WantedRows) -> PlannedScan:
         check_options(self.options)
         bounds = self.table.changes_range.bounds()
         check_key_of_table(self.options)
-        return plan_row_changes(self._read(), bounds, wanted)
+        return plan_row_changes(self._read(), bounds, rows)
 
     def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""

@@ -55,9 +55,9 @@ class EventTable(TableKind):
         return make_nullable(schema) if permissive else schema
 
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
-        wanted = WantedRows(batch.columns, counted=True)
+        rows = WantedRows(batch.columns, counted=True)
         selection = EventSelection(query=batch.query, times=batch.times)
-        return plan_events(self._read(), Measured(batch.slices), wanted, selection)
+        return plan_events(self._read(), Measured(batch.slices), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
         if not self.rows_are_all_events:
@@ -70,21 +70,21 @@ class EventTable(TableKind):
             return AppendedSource(self, reader, self._read)
         return RowsSource(self, reader, self.plan_micro_batch)
 
-    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         read = self._read()
-        schemas = run_in_background(partial(look_up_likely_schemas, read, wanted.columns))
-        measured = measure_scan(read, wanted.earlier)
+        schemas = run_in_background(partial(look_up_likely_schemas, read, rows.columns))
+        measured = measure_scan(read, rows.earlier)
         selection = EventSelection(
             schemas=schemas,
-            places=Places(wanted.choosing) if wanted.choosing else None,
-            segments=self._segments(measured.slices, wanted.conditions),
+            places=Places(rows.choosing) if rows.choosing else None,
+            segments=self._segments(measured.slices, rows.conditions),
         )
-        return plan_events(read, measured, wanted, selection)
+        return plan_events(read, measured, rows, selection)
 
-    def _plan_changes(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_changes(self, rows: WantedRows) -> PlannedScan:
         check_options(self.options)
         bounds = self.table.changes_range.bounds()
-        return plan_appended(self._read(), bounds, wanted)
+        return plan_appended(self._read(), bounds, rows)
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""

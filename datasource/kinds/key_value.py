@@ -76,9 +76,9 @@ class KeyValueEntries(TableKind):
         open_same_entries(self.pravega, self.table).check_writable()
         return KeyedWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
-    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         _check_options(self.table, self.options)
-        return plan_entries(self, wanted)
+        return plan_entries(self, rows)
 
 
 def _check_options(table: StreamTable, options: o.Options) -> None:

@@ -160,10 +160,10 @@ class TableKind(OpenTable, ABC):
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
 
     @abstractmethod
-    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         """Fix what is read for the wanted rows."""
 
-    def _plan_changes(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_changes(self, rows: WantedRows) -> PlannedScan:
         """Fix what is read for the wanted changes."""
         self._refuse("CHANGES", self.table)
 

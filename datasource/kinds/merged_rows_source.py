@@ -86,10 +86,10 @@ class MergedSource(StreamSource):
         """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
         streams = self._look()
         reading = self._open(streams)
-        found = reading.slices(reading.read_offset(batch.since), reading.read_offset(batch.until))
+        pieces_by_name = reading.slices(reading.read_offset(batch.since), reading.read_offset(batch.until))
         numbers = {name: number for number, name in enumerate(streams)}
         table = replace(self._table, members=tuple(member for member, _ in streams.values()))
-        slices = {numbers[name]: pieces for name, pieces in found.items() if pieces}
+        slices = {numbers[name]: pieces for name, pieces in pieces_by_name.items() if pieces}
         return self._plan(table, slices)
 
     def plan_real_time(self, since: str) -> PlannedScan:
@@ -103,17 +103,17 @@ class MergedSource(StreamSource):
 
         Raises DifferentSchemasError for a new stream that does not fit the others.
         """
-        found = self._found
-        with found.lock:
-            if time.monotonic() - found.at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
-                found.streams = self._discover(found)
-                found.at = time.monotonic()
-            return found.streams
+        latest = self._found
+        with latest.lock:
+            if time.monotonic() - latest.at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
+                latest.streams = self._discover(latest)
+                latest.at = time.monotonic()
+            return latest.streams
 
     def _open(self, streams: FoundByName | None = None) -> MergedTableStream:
         members = {}
-        for name, (table, known) in (self._look() if streams is None else streams).items():
-            read = StreamedTable(table, known, self._reader.columns, self._options)
+        for name, (table, known_segments) in (self._look() if streams is None else streams).items():
+            read = StreamedTable(table, known_segments, self._reader.columns, self._options)
             segments = self._reader.memory.segments(self._pravega, table.stream)
             stream = TableStream(self._pravega, segments, read)
             members[name] = MemberStream(read, stream, self._query().member(name))
@@ -131,11 +131,11 @@ class MergedSource(StreamSource):
     def _discover(self, before: FoundStreams) -> FoundByName:
         names = self._choice.find_existing(self._pravega)
         before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
-        found = {name: before.streams[name] for name in names if name in before.streams}
+        members = {name: before.streams[name] for name in names if name in before.streams}
         for name in names:
-            if name not in found and (member := self._load_new_member(name, before.unfinished)) is not None:
-                found[name] = (member, identify(self._pravega, member.stream))
-        return found
+            if name not in members and (member := self._load_new_member(name, before.unfinished)) is not None:
+                members[name] = (member, identify(self._pravega, member.stream))
+        return members
 
     def _load_new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
         """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.

@@ -72,7 +72,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
 
     def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
         counted = any(self._plan.counted)
-        places = {name: place for place, name in enumerate(batch.schema.names)}
+        places = {name: number for number, name in enumerate(batch.schema.names)}
         origin = self._plan.origins[member]
         arrays = []
         for field in list(schema)[: len(schema) - counted]:
@@ -181,20 +181,20 @@ class MergedStreams(EventTable):
             list(slices),
         )
 
-    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         check_merged_bounds(self.table, self.options)
         origins = [describe_origin(self.table.members, member) for member in self.table.members]
-        about_origin = [condition for condition in wanted.choosing if _is_about_origin(condition, origins[0])]
-        others = [condition for condition in wanted.choosing if condition not in about_origin]
+        about_origin = [condition for condition in rows.choosing if _is_about_origin(condition, origins[0])]
+        others = [condition for condition in rows.choosing if condition not in about_origin]
 
         def plan_member(number: int, columns: StructType) -> PlannedScan:
-            earlier = _take_end_of_member(wanted.earlier, number)
+            earlier = _take_end_of_member(rows.earlier, number)
             member = self._member(number)
-            planned = member._plan_rows(replace(wanted, columns=columns, earlier=earlier, choosing=others))
+            planned = member._plan_rows(replace(rows, columns=columns, earlier=earlier, choosing=others))
             # One that is not read is measured all the same: other scans of the query end where this one does.
             return planned if _can_fulfil(origins[number], about_origin) else _drop_partitions(planned)
 
-        return self._merge(wanted.columns, plan_member, range(len(self.table.members)))
+        return self._merge(rows.columns, plan_member, range(len(self.table.members)))
 
     def _can_choose_events(self, condition: Condition) -> bool:
         origin = describe_origin(self.table.members, self.table.members[0])
@@ -209,16 +209,16 @@ class MergedStreams(EventTable):
     ) -> PlannedScan:
         """Merge the scans that `plan` makes for the members of these numbers."""
         table = self.table
-        known = {*table.schema.fieldNames(), *HIDDEN_COLUMNS, *ORIGIN_COLUMNS}
-        unknown = [name for name in required.fieldNames() if name not in known]
+        selectable = {*table.schema.fieldNames(), *HIDDEN_COLUMNS, *ORIGIN_COLUMNS}
+        unknown = [name for name in required.fieldNames() if name not in selectable]
         if unknown:
             columns = ", ".join(table.schema.fieldNames())
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
         # Spark counts rows by one of the table's columns: it knows no others.
-        asked = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
-        strings = replace_char_types(asked)
+        selected = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
+        strings = replace_char_types(selected)
         assert isinstance(strings, StructType)
 
         def plan_member(number: int) -> PlannedScan:

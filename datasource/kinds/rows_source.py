@@ -71,8 +71,8 @@ class RowsSource(StreamSource):
         times = None
         if self._has_times:
             marks = self._marks()
-            known = marks.end() if until.marks is None else until.marks
-            times = marks.times(begin.positions, until.cut.positions, known)
+            last_mark = marks.end() if until.marks is None else until.marks
+            times = marks.times(begin.positions, until.cut.positions, last_mark)
         return self._plan(self._stream.slices(since, until), times)
 
     def commit(self, until: str) -> None:

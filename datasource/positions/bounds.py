@@ -37,21 +37,22 @@ def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> S
     name = options.get(o.CONSUMER)
     if name is None:
         raise InvalidOptionError(f"{start} needs '{o.CONSUMER.key}', the consumer where the read begins. Give both.")
-    known = {one.name: one for one in list_consumers(pravega, stream) if one.scope == stream.scope}
-    found = known.get(name)
-    if found is None:
-        near = difflib.get_close_matches(name, known, 1)
+    consumers = {one.name: one for one in list_consumers(pravega, stream) if one.scope == stream.scope}
+    consumer = consumers.get(name)
+    if consumer is None:
+        near = difflib.get_close_matches(name, consumers, 1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise ConsumerNotFoundError(
-            f"{start}: stream {stream} has no consumer '{name}'. Its consumers: {', '.join(sorted(known)) or 'none'}."
-            f"{hint} The procedure create_consumer makes one, and so does a streaming query with another start."
+            f"{start}: stream {stream} has no consumer '{name}'. Its consumers: "
+            f"{', '.join(sorted(consumers)) or 'none'}.{hint} The procedure create_consumer makes one, and so does a "
+            "streaming query with another start."
         )
-    if found.position is None:
+    if consumer.position is None:
         raise ConsumerInUseError(
             f"{start}: '{name}' is a reader group of other clients, which keep the positions of its readers to "
             "themselves. Name a consumer of this package, or give a stream cut."
         )
-    return found.position
+    return consumer.position
 
 
 FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
@@ -69,8 +70,8 @@ class MarkedTimes:
     def of(cls, pravega: Pravega, stream: Stream) -> MarkedTimes:
         """Read all watermarks of a stream. Raises PermissionDeniedError."""
         try:
-            found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
-            marks = tuple(mark for _, mark in found if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
+            numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+            marks = tuple(mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
         except StreamNotFoundError:  # made by a server older than watermarks
             marks = ()
         return cls(stream, marks)
@@ -129,11 +130,11 @@ def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay
         first = options.require(o.START_VERSION)
         return Bound(None if first == 1 else _find_cut(log, stream, options, option, first - 1))
     if option is o.START_TIMESTAMP:
-        asked = _read_microseconds(options, o.START_TIMESTAMP)
+        time = _read_microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
         if isinstance(oldest, MarkedTimes):
-            return _make_bound_of_mark(oldest.find_last_before(asked - 1000 * delay))
-        before = log.find_newest_by(asked - 1)
+            return _make_bound_of_mark(oldest.find_last_before(time - 1000 * delay))
+        before = log.find_newest_by(time - 1)
         return Bound(None if before is None else before.cut)
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
@@ -149,12 +150,12 @@ def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Boun
         last = options.require(o.END_VERSION)
         return Bound(_find_cut(log, stream, options, option, last))
     if option is o.END_TIMESTAMP:
-        asked = _read_microseconds(options, o.END_TIMESTAMP)
+        time = _read_microseconds(options, o.END_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
         shown = f"'{options.name(option)}'='{options.text(option)}'"
         if isinstance(oldest, MarkedTimes):
-            return _make_bound_of_mark(require_mark(oldest, asked, shown))
-        within = log.find_newest_by(asked)
+            return _make_bound_of_mark(require_mark(oldest, time, shown))
+        within = log.find_newest_by(time)
         if within is None:
             raise InvalidOptionError(
                 f"{shown} lies before the first version of stream {stream}, which was published at "
@@ -164,22 +165,22 @@ def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Boun
     return Bound(read_named_cut(options, o.END_STREAM_CUT))
 
 
-def _make_bound_of_mark(found: tuple[StreamCut, int] | None) -> Bound:
-    return Bound(None) if found is None else Bound(found[0], describe_mark(found[1]))
+def _make_bound_of_mark(mark: tuple[StreamCut, int] | None) -> Bound:
+    return Bound(None) if mark is None else Bound(mark[0], describe_mark(mark[1]))
 
 
-def require_mark(marked: MarkedTimes, time: int, asked: str) -> tuple[StreamCut, int]:
+def require_mark(marked: MarkedTimes, time: int, shown_time: str) -> tuple[StreamCut, int]:
     """Return the newest position that all writers had reached by a time, and its own time.
 
-    `asked` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
+    `shown_time` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
     """
-    found = marked.find_last_by(time)
-    if found is None:
+    mark = marked.find_last_by(time)
+    if mark is None:
         raise InvalidOptionError(
-            f"{asked} lies before the first watermark of stream {marked.stream}, which is of "
+            f"{shown_time} lies before the first watermark of stream {marked.stream}, which is of "
             f"{format_time(marked.marks[0].time * 1000)}. Give a later time."
         )
-    return found
+    return mark
 
 
 def describe_mark(time: int) -> str:
@@ -206,8 +207,8 @@ def read_named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | Non
 def describe_bounds(options: o.Options) -> tuple[str, str]:
     """Return two texts: the first is equal for reads with the same start, the second for those with the same end."""
     start, end = (
-        ",".join(f"{option.key}={options.text(option)}" for option in given if options.is_set(option))
-        for given in (STARTS, ENDS)
+        ",".join(f"{option.key}={options.text(option)}" for option in group if options.is_set(option))
+        for group in (STARTS, ENDS)
     )
     return start, end
 
@@ -231,18 +232,18 @@ def has_end(options: Mapping[str, str]) -> bool:
     return option is not None and read.get(option) not in _OPEN_ENDS
 
 
-def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
-    found = [option for option in given if options.is_set(option)]
-    if len(found) > 1:
-        names = " and ".join(f"'{options.name(option)}'" for option in found)
+def _find_only(options: o.Options, group: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
+    options_set = [option for option in group if options.is_set(option)]
+    if len(options_set) > 1:
+        names = " and ".join(f"'{options.name(option)}'" for option in options_set)
         raise InvalidOptionError(f"{names} are given, but a read can have only one of them. Leave the others out.")
-    return found[0] if found else None
+    return options_set[0] if options_set else None
 
 
 def _find_cut(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
-    found = log.versions(number, number)
-    if found:
-        return found[0].cut
+    versions = log.versions(number, number)
+    if versions:
+        return versions[0].cut
     newest = log.newest()
     if not newest:
         allowed = "it has no versions, because nothing was committed to it. Leave the option out"
@@ -260,10 +261,10 @@ def _find_oldest(
 
     Raises InvalidOptionError if it cannot be one.
     """
-    found: Version | MarkedTimes | None = log.oldest()
-    if found is None:
-        found = MarkedTimes.of(pravega, stream)
-        if not found.marks:
+    oldest: Version | MarkedTimes | None = log.oldest()
+    if oldest is None:
+        oldest = MarkedTimes.of(pravega, stream)
+        if not oldest.marks:
             raise InvalidOptionError(
                 f"'{options.name(option)}' cannot be used on stream {stream}: no INSERT or streaming query has "
                 "committed to it, and its writers note no times, from which Pravega makes watermarks. Give "
@@ -274,7 +275,7 @@ def _find_oldest(
         raise InvalidOptionError(
             f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a past time."
         )
-    return found
+    return oldest
 
 
 def _read_microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:

@@ -82,14 +82,14 @@ def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
         raise _make_order_error(error) from None
 
 
-def measure_tail(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
+def measure_tail(pravega: Pravega, stream: Stream, segments: Sequence[int] = ()) -> StreamCut:
     """Measure where the stream ends now; `CommitLog.measure_settled` keeps the end out of transactions.
 
-    A sealed stream ends with its last segments. `known` are segments that were current. They still are while none
+    A sealed stream ends with its last segments. `segments` are segments that were current. They still are while none
     of them is sealed, and then the controller is not asked.
     """
-    infos = pravega.segments.segment_infos(stream, known) if known else {}
-    if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
+    infos = pravega.segments.segment_infos(stream, segments) if segments else {}
+    if len(infos) < max(len(segments), 1) or any(info.sealed for info in infos.values()):
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
         infos = pravega.segments.segment_infos(stream, ids or _find_last_segments(pravega, stream))
     return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
@@ -103,16 +103,18 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
         return not pravega.controller.successors(stream, segment)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = threads.map(cancellation.carry_over(is_last), segments)
-        return [segment for segment, last in zip(segments, found, strict=True) if last]
+        are_last = threads.map(cancellation.carry_over(is_last), segments)
+        return [segment for segment, last in zip(segments, are_last, strict=True) if last]
 
 
 def _measure(
     pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
 ) -> list[SegmentSlice]:
-    if start is None and end is None and (known := pravega.known_streams.segment_infos(stream)) is not None:
+    if start is None and end is None and (known_infos := pravega.known_streams.segment_infos(stream)) is not None:
         whole = StreamCut(stream, {})  # everything before the head was truncated or removed
-        return _drop_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
+        return _drop_empty(
+            _slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known_infos.items())
+        )
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
     infos = pravega.known_streams.find_infos_between(start, end) if start is not None and end is not None else None
@@ -160,13 +162,13 @@ def _make_order_error(error: InvalidOptionError) -> InvalidOptionError:
 
 
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
-    asked = start.positions.get(segment_id, 0)
-    if strict and asked < info.start_offset:
+    begin = start.positions.get(segment_id, 0)
+    if strict and begin < info.start_offset:
         raise _make_lost_error(
-            f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
+            f"bytes {begin} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
         )
-    if asked > info.write_offset:
-        raise _make_beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
+    if begin > info.write_offset:
+        raise _make_beyond_end_error("start-stream-cut", begin, stream, segment_id, info)
 
 
 def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:

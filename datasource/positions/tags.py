@@ -101,18 +101,18 @@ class Tags:
 
     def drop(self, name: str) -> bool:
         """Remove a tag; return False if there is no such tag."""
-        found = False
+        is_dropped = False
 
         def change(tags: dict[str, Any]) -> dict[str, Any] | None:
-            nonlocal found
-            found = name in tags
-            return {tag: row for tag, row in tags.items() if tag != name} if found else None
+            nonlocal is_dropped
+            is_dropped = name in tags
+            return {tag: row for tag, row in tags.items() if tag != name} if is_dropped else None
 
         try:
             self._change(change)
         except KeyValueTableNotFoundError:
             return False
-        return found
+        return is_dropped
 
     def _change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         def change_row(stored: Entry | None, origin: int) -> bytes | None:
@@ -146,9 +146,9 @@ def _read_row(stored: Entry | None) -> dict[str, Any]:
     return row
 
 
-def _read_tags(found: Mapping[str, Any]) -> list[Tag]:
+def _read_tags(rows: Mapping[str, Any]) -> list[Tag]:
     """Return tags, the oldest first."""
-    tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in found.items()]
+    tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in rows.items()]
     return sorted(tags, key=lambda tag: (tag.created, tag.name))
 
 

@@ -34,14 +34,14 @@ class Point:
     about: str | None = None
 
 
-def find_point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
+def find_point_of_version(pravega: Pravega, stream: Stream, text: str, shown: str = "VERSION AS OF") -> Point:
     """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
 
-    `asked` is what errors call it. Raises InvalidOptionError if the stream has no such point; names the nearest ones.
+    `shown` is what errors call it. Raises InvalidOptionError if the stream has no such point; names the nearest ones.
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
-        return _find_point_of_number(pravega, stream, int(text), asked)
+        return _find_point_of_number(pravega, stream, int(text), shown)
     tags = Tags(pravega, stream).all()
     for tag in tags:
         if tag.name == text:
@@ -50,10 +50,10 @@ def find_point_of_version(pravega: Pravega, stream: Stream, text: str, asked: st
         cut = StreamCut.from_text(text)
     except InvalidOptionError as error:
         raise InvalidOptionError(
-            f"{asked} '{text[:80]}' is neither a version number nor a tag. {_describe_tags(tags, text)} As a stream "
+            f"{shown} '{text[:80]}' is neither a version number nor a tag. {_describe_tags(tags, text)} As a stream "
             f"cut: {error.message}."
         ) from None
-    check_cut(pravega, stream, asked, cut)
+    check_cut(pravega, stream, shown, cut)
     return Point(cut)
 
 
@@ -63,25 +63,25 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
     In a stream without versions it is the newest watermark of such a time. Raises InvalidOptionError for a time in the
     future, or before all of them.
     """
-    asked = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
+    shown = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
     if timestamp > time.time_ns() // 1000:
-        raise InvalidOptionError(f"{asked} lies in the future. Give a past time.")
+        raise InvalidOptionError(f"{shown} lies in the future. Give a past time.")
     log = CommitLog(pravega, stream)
-    found = log.find_newest_by(timestamp)
-    if found is not None:
-        return Point(found.cut, found.number)
+    version = log.find_newest_by(timestamp)
+    if version is not None:
+        return Point(version.cut, version.number)
     first = log.oldest()
     if first is not None:
         raise InvalidOptionError(
-            f"{asked} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
+            f"{shown} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
             "commit log. Give that time or a later one."
         )
     marked = MarkedTimes.of(pravega, stream)
     if marked.marks:
-        cut, reached = require_mark(marked, timestamp, asked)
+        cut, reached = require_mark(marked, timestamp, shown)
         return Point(cut, about=describe_mark(reached))
     raise InvalidOptionError(
-        f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
+        f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
         "writers note no times, from which Pravega makes watermarks. "
         f"{_describe_tags(Tags(pravega, stream).all())} Give "
         "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
@@ -144,23 +144,23 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     return False
 
 
-def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
+def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, shown: str) -> Point:
     log = CommitLog(pravega, stream)
-    found = log.versions(number, number) if number else []
-    if found:
-        return Point(found[0].cut, number)
+    versions = log.versions(number, number) if number else []
+    if versions:
+        return Point(versions[0].cut, number)
     first, newest = log.oldest(), log.newest()
     if first is None:
-        there = (
+        reason = (
             "it has no versions, because no INSERT or streaming query has committed to it. Give a tag or a stream cut: "
             "the metadata tables tags and stream_cuts list the known ones"
         )
     elif number < first.number:
-        there = f"the oldest one in its commit log is {_describe_version(first)}"
+        reason = f"the oldest one in its commit log is {_describe_version(first)}"
     else:
         [last] = log.versions(newest, newest) or [first]
-        there = f"the newest one is {_describe_version(last)}"
-    raise InvalidOptionError(f"{asked} {number} is not possible on stream {stream}: {there}.")
+        reason = f"the newest one is {_describe_version(last)}"
+    raise InvalidOptionError(f"{shown} {number} is not possible on stream {stream}: {reason}.")
 
 
 def _describe_tags(tags: list[Tag], text: str = "") -> str:

@@ -22,19 +22,19 @@ _MOST_SEARCHES = 4
 WantedSlice = tuple[SegmentSlice, Span]
 
 
-def start_later(log: CommitLog, wanted: Sequence[WantedSlice], worth: int = WORTH_SEARCHING) -> list[WantedSlice]:
+def start_later(log: CommitLog, slices: Sequence[WantedSlice], worth: int = WORTH_SEARCHING) -> list[WantedSlice]:
     """Return slices that begin at the last border, known to the log, before their wanted events.
 
     Only slices with at least `worth` bytes before that are searched for, and only if they are a few.
     """
-    far = [piece for piece, span in wanted if span.first - piece.start >= worth]
+    far = [piece for piece, span in slices if span.first - piece.start >= worth]
     head = log.head() if 0 < len(far) <= _MOST_SEARCHES else None
     if head is None or not head.version:
-        return list(wanted)
+        return list(slices)
     ends = _Ends(log)
     return [
         (replace(piece, start=_find_border(ends, head.version, piece, span.first)) if piece in far else piece, span)
-        for piece, span in wanted
+        for piece, span in slices
     ]
 
 
@@ -48,8 +48,8 @@ class _Ends:
     def of(self, number: int) -> StreamCut | None:
         """Return the end of a version; None if the log does not have it."""
         if number not in self._known:
-            found = self._log.versions(number, number)
-            self._known[number] = found[0].cut if found else None
+            versions = self._log.versions(number, number)
+            self._known[number] = versions[0].cut if versions else None
         return self._known[number]
 
 

@@ -102,12 +102,12 @@ def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bo
     A condition after one that may fail cannot: Spark evaluates them in order, and if the later one dropped rows first,
     the other one would not fail.
     """
-    found, may_fail = [], False
+    evaluable, may_fail = [], False
     for condition in conditions:
-        known = _can_compile(condition, schema)
-        found.append(known and not may_fail)
-        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in condition.terms))
-    return found
+        is_compilable = _can_compile(condition, schema)
+        evaluable.append(is_compilable and not may_fail)
+        may_fail = may_fail or not (is_compilable or all(term.name in _NEVER_FAIL for term in condition.terms))
+    return evaluable
 
 
 def _can_compile(condition: Condition, schema: StructType) -> bool:
@@ -162,8 +162,8 @@ def _compile_term(term: Term, children: Sequence[_Value | _Truth], types: Mappin
     if len(values) != len(children) or not values or all(value.literal for value in values):
         raise _CannotEvaluateError
     if term.name in ("IS_NULL", "IS_NOT_NULL") and len(values) == 1:
-        found = pc.is_null if term.name == "IS_NULL" else pc.is_valid
-        return _Truth(lambda columns: found(values[0].rows(columns)))
+        test = pc.is_null if term.name == "IS_NULL" else pc.is_valid
+        return _Truth(lambda columns: test(values[0].rows(columns)))
     if len({value.type for value in values}) > 1 or not values[0].type:
         raise _CannotEvaluateError
     if term.name == "IN":
@@ -187,8 +187,8 @@ def _make_column(name: str | None, types: Mapping[str, str]) -> _Value:
     if kind in _TIMES:
         number = _TIMES[kind]
         return _Value(kind, lambda columns: columns[name].view(number))
-    known = kind in _INTEGERS or kind in _FLOATS or kind in (_STRING, _BINARY, _BOOLEAN)
-    return _Value(kind if known else "", lambda columns: columns[name])
+    is_supported = kind in _INTEGERS or kind in _FLOATS or kind in (_STRING, _BINARY, _BOOLEAN)
+    return _Value(kind if is_supported else "", lambda columns: columns[name])
 
 
 def _make_literal(term: Term) -> _Value:
@@ -261,21 +261,23 @@ _ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
 
 
 def _compile_in(values: Sequence[_Value]) -> _Truth:
-    asked, *others = values
-    if asked.literal or not others or not all(value.literal for value in others) or asked.type == _BOOLEAN:
+    operand, *others = values
+    if operand.literal or not others or not all(value.literal for value in others) or operand.type == _BOOLEAN:
         raise _CannotEvaluateError
     scalars = [value.rows({}) for value in others]
-    if asked.type not in _FLOATS:
-        wanted = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)
-        return _Truth(lambda columns: _keep_where_valid(asked.rows(columns), pc.is_in(asked.rows(columns), wanted)))
+    if operand.type not in _FLOATS:
+        literals = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)
+        return _Truth(
+            lambda columns: _keep_where_valid(operand.rows(columns), pc.is_in(operand.rows(columns), literals))
+        )
     numbers = [scalar.as_py() for scalar in scalars]
     nan = any(math.isnan(number) for number in numbers)
     # -0.0 and 0.0 have different hashes, but become equal by adding 0.0.
-    wanted = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[asked.type])
+    literals = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[operand.type])
 
     def find_equal(columns: Columns) -> Any:
-        column = asked.rows(columns)
-        equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), wanted)
+        column = operand.rows(columns)
+        equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), literals)
         return _keep_where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
 
     return _Truth(find_equal)

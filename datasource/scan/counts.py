@@ -75,11 +75,11 @@ class ReadingCounts:
         """Return the counts since the last window."""
         waited, retries = int(self._reader.waited * 1000), self._reader.retries
         size = int(window.lengths.sum()) + len(window.lengths) * HEADER_BYTES
-        found = Counts(
+        counts = Counts(
             slices=0 if self._windows else 1, bytes=size, waited=waited - self._waited, retries=retries - self._retries
         )
         self._windows, self._waited, self._retries = self._windows + 1, waited, retries
-        return found
+        return counts
 
 
 def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:

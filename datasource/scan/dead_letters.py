@@ -80,8 +80,8 @@ class Letter:
 
 def make_letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
     """Describe a bad event, as stored, for the dead-letter stream. None and -1 stand for no encoding id."""
-    known = None if encoding_id is None or encoding_id < 0 else encoding_id
-    return Letter(segment, offset, shorten_reason(bad.reason), known, event)
+    known_id = None if encoding_id is None or encoding_id < 0 else encoding_id
+    return Letter(segment, offset, shorten_reason(bad.reason), known_id, event)
 
 
 def shorten_reason(reason: str) -> str:
@@ -100,8 +100,10 @@ def check_target(pravega: Pravega, target: Stream) -> None:
         return
     except (SchemaNotFoundError, UnsupportedOperationError) as error:
         raise InvalidOptionError(_describe_target_refusal(target, error.message)) from None
-    found = [(field.name, field.dataType) for field in table.schema]
-    if (table.format, table.framing) != (_FORMAT, "none") or found != [(one.name, one.dataType) for one in COLUMNS]:
+    own_columns = [(field.name, field.dataType) for field in table.schema]
+    if (table.format, table.framing) != (_FORMAT, "none") or own_columns != [
+        (one.name, one.dataType) for one in COLUMNS
+    ]:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
         raise InvalidOptionError(
             _describe_target_refusal(target, f"It is a table of 'format'='{table.format}' with {columns}.")
@@ -161,16 +163,16 @@ class DeadLetters:
         payloads = self._encoder.encode(pa.RecordBatch.from_pylist(rows, schema=arrow_schema(COLUMNS)))
         blocks: list[tuple[memoryview, int]] = [(frame(payloads), len(payloads))]
         while blocks:
-            appender, given = self._appender or self._open(), 0
+            appender, count = self._appender or self._open(), 0
             try:
                 for block, events in blocks:
-                    given += 1
+                    count += 1
                     appender.append(block, events)
                 appender.flush()
                 return
             except SegmentSealedError:
                 # The stream was scaled: nothing that is pending was stored.
-                blocks = [*appender.pending, *blocks[given:]]
+                blocks = [*appender.pending, *blocks[count:]]
                 self.close()
 
     def _open(self) -> SegmentAppender:
@@ -183,7 +185,7 @@ class DeadLetters:
 
     def _segments(self) -> list[int]:
         try:
-            found = self._pravega.controller.current_segments(self._target)
+            segments = self._pravega.controller.current_segments(self._target)
         except StreamNotFoundError:
             if self._of_table:
                 raise StreamNotFoundError(
@@ -193,12 +195,12 @@ class DeadLetters:
                     "a stream by the read option 'dead-letter'."
                 ) from None
             create_target(self._pravega, self._target)
-            found = self._pravega.controller.current_segments(self._target)
-        if not found:
+            segments = self._pravega.controller.current_segments(self._target)
+        if not segments:
             raise StreamSealedError(
                 f"The dead-letter stream {self._target} is sealed and takes no events. Name another one."
             )
-        return sorted(segment.segment_id for segment in found)
+        return sorted(segment.segment_id for segment in segments)
 
     def close(self) -> None:
         """End the connection."""

@@ -135,14 +135,14 @@ ALL_EVENTS = EventSelection()
 
 
 def plan_events(
-    read: OpenRead, measured: Measured, wanted: WantedRows, selection: EventSelection = ALL_EVENTS
+    read: OpenRead, measured: Measured, rows: WantedRows, selection: EventSelection = ALL_EVENTS
 ) -> PlannedScan:
     """Fix how measured events are read as rows.
 
     Raises InvalidSchemaError for columns that the table does not have.
     """
     pravega, table, stream, rule = read.pravega, read.table, read.stream, read.rule
-    required, places = wanted.columns, selection.places
+    required, places = rows.columns, selection.places
     more = CHANGE_COLUMNS.names if selection.versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)
     slices = measured.slices if selection.parts is None else selection.parts
@@ -151,16 +151,16 @@ def plan_events(
         config=pravega.config,
         schema=schema if required.fields else make_nullable(schema),
         columns=columns if rule.mode == FAILFAST else _replace_with_strings(table.schema),
-        limit=wanted.limit,
+        limit=rows.limit,
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
         max_expansion=read.options.get(o.MAX_EXPANSION),
         writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
         bad_events=rule,
-        counted=wanted.counted,
+        counted=rows.counted,
         versions=selection.versions,
         query=selection.query,
-        few=wanted.few,
+        few=rows.few,
         places=places,
         times=_find_times(read, slices, required, selection.times),
     )
@@ -197,13 +197,13 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
     schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
     if not table.framed or pravega.config.registry_uri is None or not set(required.names) & set(table.schema.names):
         return schemas
-    registry, known = pravega.registry(stream.scope), pravega.known_streams
-    for encoding_id in known.encodings(stream):
+    registry, streams = pravega.registry(stream.scope), pravega.known_streams
+    for encoding_id in streams.encodings(stream):
         try:
             with limit_retries(_LIKELY_SECONDS):
                 schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, refresh=True))
         except SchemaNotFoundError:
-            known.note_encoding(stream, encoding_id, there=False)
+            streams.note_encoding(stream, encoding_id, exists=False)
         except PravegaError as error:
             LOG.debug("Tasks will ask for the schemas of stream %s: %s", stream, error)
             break
@@ -222,8 +222,8 @@ def _find_times(
         return None
     pravega, stream = opened.pravega, opened.stream
     if times is None:
-        found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
-        times = EventTimes(mark for _, mark in found)
+        marks = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+        times = EventTimes(mark for _, mark in marks)
     return {make_segment_name(stream, piece.segment_id): times.of(piece) for piece in slices}
 
 
@@ -239,8 +239,10 @@ def choose_columns(
     columns = [field for field in required.fields if field.name in names]
     unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
     if unknown:
-        known = ", ".join(table.schema.fieldNames())
-        raise InvalidSchemaError(f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {known}.")
+        column_names = ", ".join(table.schema.fieldNames())
+        raise InvalidSchemaError(
+            f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {column_names}."
+        )
     if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
         raise InvalidOptionError(
             f"'{o.MODE.key}'='{PERMISSIVE}' makes bad events rows of nulls, but the query's schema declares "
@@ -259,8 +261,8 @@ def make_full_schema(table: StreamTable, options: o.Options | None = None) -> St
     """
     permissive = options is not None and options.get(o.MODE) == PERMISSIVE
     names = {name.lower() for name in table.schema.fieldNames()}
-    wanted = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
-    hidden = [HIDDEN_COLUMNS[name][0] for name in wanted if name not in names]
+    hidden_columns = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
+    hidden = [HIDDEN_COLUMNS[name][0] for name in hidden_columns if name not in names]
     columns = make_nullable(table.schema) if permissive else table.schema
     return _replace_with_strings(StructType([*columns.fields, *hidden]))
 

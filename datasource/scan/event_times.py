@@ -39,8 +39,8 @@ class Steps:
 
     def column(self, offsets: EventPositions, type: pa.DataType) -> pa.Array:
         """Return the bounds of the events at these offsets."""
-        found = np.array(self.times, np.int64)[np.searchsorted(self.starts, offsets, side="right") - 1]
-        return pa.array(found, mask=found == _NULL).cast(type)
+        times = np.array(self.times, np.int64)[np.searchsorted(self.starts, offsets, side="right") - 1]
+        return pa.array(times, mask=times == _NULL).cast(type)
 
 
 @dataclass(frozen=True)

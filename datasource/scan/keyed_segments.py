@@ -107,12 +107,12 @@ def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) 
 
     None means any value: the conditions allow it, or equal values of the column's type can have different texts.
     """
-    found: Keys | None = None
+    keys_of_all: Keys | None = None
     for condition in conditions if type in _TYPES else ():
         keys = _find_keys(condition, column, _TYPES[type])
         if keys is not None:
-            found = keys if found is None else found & keys
-    return found
+            keys_of_all = keys if keys_of_all is None else keys_of_all & keys
+    return keys_of_all
 
 
 def _find_keys(condition: Condition, column: str, type: _Type) -> Keys | None:
@@ -127,12 +127,12 @@ def _find_keys(condition: Condition, column: str, type: _Type) -> Keys | None:
 
 
 def _find_keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
-    known = [child for child in children if isinstance(child, frozenset)]
+    child_keys = [child for child in children if isinstance(child, frozenset)]
     match name:
         case "AND":
-            return frozenset.intersection(*known) if known else None
+            return frozenset.intersection(*child_keys) if child_keys else None
         case "OR":
-            return frozenset.union(*known) if len(known) == len(children) else None
+            return frozenset.union(*child_keys) if len(child_keys) == len(children) else None
         case "=" | "<=>" | "IN":
             terms = [child for child in children if isinstance(child, Term)]
             literals = [term for term in terms if term.name == LITERAL]

@@ -66,10 +66,10 @@ class Places:
             return Span(piece.start, piece.end - 1, not self._conditions)
         texts = [text for condition in located for text in _list_texts(condition)]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
-        pointers = [(int(place[2]), text) for place, text in places if place is not None and place[1] == segment]
+        pointers = [(int(member[2]), text) for member, text in places if member is not None and member[1] == segment]
         other = "x" * (1 + max(map(len, texts), default=0))  # stands for all pointers that the conditions do not name
         borders = [number for condition in located for number in _list_numbers(condition)] + [
-            place for place, _ in pointers
+            member for member, _ in pointers
         ]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]

@@ -85,9 +85,9 @@ def choose_columns_to_read(required: StructType, conditions: Sequence[Condition]
 
     `every` are the columns that the table has for Spark.
     """
-    known, names = map_fields_by_name(every), set(required.names)
-    asked = dict.fromkeys(name for condition in conditions for name in condition.columns if name not in names)
-    return StructType([*required.fields, *(known[name] for name in asked)])
+    fields, names = map_fields_by_name(every), set(required.names)
+    extra = dict.fromkeys(name for condition in conditions for name in condition.columns if name not in names)
+    return StructType([*required.fields, *(fields[name] for name in extra)])
 
 
 def sieve(source: RowSource, conditions: Sequence[Condition], required: StructType, limit: int | None) -> RowSource:
@@ -134,7 +134,7 @@ class PushDown:
         required, limit = request.row_columns, request.row_limit
         filtered = bool(sieved) or request.filtered
         by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
-        wanted = WantedRows(
+        rows = WantedRows(
             columns=required if request.every is None else choose_columns_to_read(required, sieved, request.every),
             limit=None if filtered else limit,
             few=filtered and limit is not None,
@@ -145,17 +145,17 @@ class PushDown:
             files=request.files,
             counted=request.counted,
         )
-        return cls(opened, request, wanted, sieved)
+        return cls(opened, request, rows, sieved)
 
     def finish(self, planned: PlannedScan) -> PlannedScan:
         """Add what tasks do with the wanted rows to the plan of these."""
-        request, known, aggregation = self.request, None, self.request.aggregation
+        request, count, aggregation = self.request, None, self.request.aggregation
         source = sieve(self._share_tasks(planned.source), self.sieved, request.row_columns, request.row_limit)
         if aggregation is not None:
             if aggregation.only_counts_rows and not request.conditions:
-                known = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
+                count = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
             source = begin_aggregates(source, aggregation, request.columns)
-        return replace(planned, source=source, known=known)
+        return replace(planned, source=source, known=count)
 
     def _share_tasks(self, source: RowSource) -> RowSource:
         """Let small slices share tasks, as long as there are enough tasks to keep the cores busy."""

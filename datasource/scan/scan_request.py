@@ -31,9 +31,9 @@ class Search:
         return self.most == 0
 
     @classmethod
-    def of_request(cls, found: tuple[str, ...] | None) -> Search:
-        """Return the search for a request of Spark: none before it runs the scan (`found` is None), then few bytes."""
-        return cls(0) if found is None else cls(_FEW_BYTES, found)
+    def of_request(cls, reached: tuple[str, ...] | None) -> Search:
+        """Return a request's search: none before it runs the scan (`reached` is None), then few bytes."""
+        return cls(0) if reached is None else cls(_FEW_BYTES, reached)
 
 
 @dataclass(frozen=True)

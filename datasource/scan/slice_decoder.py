@@ -56,9 +56,9 @@ class _DecodedEvents:
 def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     """Return the decoder of a scan's events, which slices can share; None if their contents are not needed."""
     table, mode = plan.table, plan.bad_events.mode
-    asked, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
-    wanted = mode == DROPMALFORMED or bool(asked & names) or (mode == PERMISSIVE and "_error" in names)
-    if not asked or not wanted:
+    requested, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
+    needs_decoder = mode == DROPMALFORMED or bool(requested & names) or (mode == PERMISSIVE and "_error" in names)
+    if not requested or not needs_decoder:
         return None
     resolve = plan.writer_schemas if table.framed else None
     decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)

@@ -134,11 +134,11 @@ def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     if sum(backlog.values()) // SMALLEST_EVENT < enough:
         return 0  # there cannot be enough, however small the events are
-    found = 0
+    count = 0
     for segment in backlog:
-        if found < enough:
-            found += walker.walk(segment, begins[segment], ends[segment], None, enough - found).events
-    return found
+        if count < enough:
+            count += walker.walk(segment, begins[segment], ends[segment], None, enough - count).events
+    return count
 
 
 def _subtract(left: int | None, used: int) -> int | None:

@@ -74,12 +74,12 @@ class TimeAhead:
             return dict(begins)
         for mark in self.marks:
             if mark.time > latest:
-                found = {
+                ends_in_step = {
                     segment: min(max(_find_place(mark, segment, self.ranges, end), begins[segment]), end)
                     for segment, end in ends.items()
                 }
-                if not moves or any(found[segment] > begin for segment, begin in begins.items()):
-                    return found
+                if not moves or any(ends_in_step[segment] > begin for segment, begin in begins.items()):
+                    return ends_in_step
         return dict(ends)
 
 
@@ -131,12 +131,12 @@ def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dic
     These have no watermarks, no unread events, or none before their newest watermark. They hold nothing back either: a
     stream whose writers note no more times would keep the others from being read for as long as it gets events.
     """
-    known = {key: look for key, look in looks.items() if look is not None}
-    if not known:
+    looks_with_times = {key: look for key, look in looks.items() if look is not None}
+    if not looks_with_times:
         return {}
-    slowest = min(look.reached for look in known.values())
+    slowest = min(look.reached for look in looks_with_times.values())
     latest = slowest + drift // timedelta(milliseconds=1)
-    return {key: look.ends(latest, moves=look.reached == slowest) for key, look in known.items()}
+    return {key: look.ends(latest, moves=look.reached == slowest) for key, look in looks_with_times.items()}
 
 
 def _read_marks(pravega: Pravega, stream: Stream, start: int) -> Iterator[tuple[int, Watermark]]:

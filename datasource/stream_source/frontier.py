@@ -60,11 +60,11 @@ class StreamSegments:
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the present state of segments, without missing ones."""
-        found = self.pravega.segments.segment_infos(self.stream, segments)
-        for segment, info in found.items():
+        infos = self.pravega.segments.segment_infos(self.stream, segments)
+        for segment, info in infos.items():
             if info.sealed:
                 self._ends.put(segment, info.write_offset)
-        return found
+        return infos
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
         """Return the present ends of segments, without missing ones."""
@@ -75,10 +75,10 @@ class StreamSegments:
         with self._lock:
             if name in self._bounds:
                 return self._bounds[name]
-        found = find()
+        bound = find()
         with self._lock:
-            self._bounds[name] = found
-        return found
+            self._bounds[name] = bound
+        return bound
 
     def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
@@ -86,12 +86,12 @@ class StreamSegments:
 
     def successors(self, segment: int) -> dict[int, list[int]]:
         """Return the successors of a sealed segment with their predecessors; none at the end of a sealed stream."""
-        known = self._successors.find(segment)
+        successors = self._successors.find(segment)
         until, pause = self._none_until.find(segment) or (0.0, _NO_SUCCESSORS_SECONDS)
-        if known is not None or time.monotonic() < until:
-            return known or {}
-        found = self.pravega.controller.successors(self.stream, segment)
-        after = {one.segment_id: predecessors for one, predecessors in found.items()}
+        if successors is not None or time.monotonic() < until:
+            return successors or {}
+        ranges = self.pravega.controller.successors(self.stream, segment)
+        after = {one.segment_id: predecessors for one, predecessors in ranges.items()}
         if after:
             self._successors.put(segment, after)
         else:

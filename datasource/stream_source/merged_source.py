@@ -55,8 +55,8 @@ class MergedOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
         try:
             value = json.loads(text)
-            known, streams = value["format"], value["streams"]
-            if known == FORMAT:
+            format, streams = value["format"], value["streams"]
+            if format == FORMAT:
                 return cls({name: SourceOffset.from_json(json.dumps(stream)) for name, stream in streams.items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
@@ -64,7 +64,7 @@ class MergedOffset:
                 f"the checkpoint belong to another query? {START_ANEW}"
             ) from None
         raise CheckpointError(
-            f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
+            f"The checkpoint's offset has format {format}, but this version of pyspark-pravega knows formats up to "
             f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
         )
 
@@ -126,11 +126,11 @@ class MergedTableStream:
                 "false to continue, with the new stream from its oldest event on."
             )
         # One that was recreated is a new stream, which enters at its head.
-        known = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
-        for name, offset in known.items():
+        positions = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
+        for name, offset in positions.items():
             read = self._members[name].read
             check_offset(offset, read.stream, read.identity, read.table.schema)
-        return MergedOffset(known)
+        return MergedOffset(positions)
 
     def start(self) -> MergedOffset:
         """Return where a query without a checkpoint begins."""
@@ -169,11 +169,11 @@ class MergedTableStream:
         }
         if due:
             memory.begin(Frontier({}, {}))
-            found = admit(walker, begins, ends | self._find_ends_in_step(frontiers, limits), limits)
+            positions = admit(walker, begins, ends | self._find_ends_in_step(frontiers, limits), limits)
             for name, frontier in frontiers.items():
                 self._members[name].memory.begin(frontier)
                 if frontier.bytes:
-                    mine = {segment: found[name, segment] for segment in frontier.begins}
+                    mine = {segment: positions[name, segment] for segment in frontier.begins}
                     reached[name] = self._members[name].stream.reached(
                         since.offsets[name], mine, None if lasts is None else lasts[name]
                     )
@@ -226,8 +226,8 @@ class MergedTableStream:
                 frontiers[name], self._members[name].memory.pace
             ),
         )
-        found = keep_in_step(looks, drift)
-        return {(name, segment): end for name, ends in found.items() for segment, end in ends.items()}
+        common_ends = keep_in_step(looks, drift)
+        return {(name, segment): end for name, ends in common_ends.items() for segment, end in ends.items()}
 
     def _find_of_members(
         self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]
@@ -245,8 +245,8 @@ class MergedTableStream:
     def _find_of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
         """Return what `find` returns for each stream, unless it is None. Streams are handled at the same time."""
         with ThreadPoolExecutor(_THREADS) as threads:
-            found = list(threads.map(cancellation.carry_over(find), names))
-        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
+            values = list(threads.map(cancellation.carry_over(find), names))
+        return {name: one for name, one in zip(names, values, strict=True) if one is not None}
 
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]
@@ -257,15 +257,17 @@ class MergedTableStream:
         for name, frontier in frontiers.items():
             member = self._members[name]
             positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            found = self._use_unless_gone(partial(member.stream.measure_progress, positions, frontier, member.memory))
-            if found is None:
+            progress = self._use_unless_gone(
+                partial(member.stream.measure_progress, positions, frontier, member.memory)
+            )
+            if progress is None:
                 continue
             for key in _SUMMED:
-                if key in found:
-                    metrics[key] = str(int(metrics.get(key, "0")) + int(found[key]))
+                if key in progress:
+                    metrics[key] = str(int(metrics.get(key, "0")) + int(progress[key]))
             if len(frontiers) <= _FEW_STREAMS:
-                metrics[f"bytesBehind.{name}"] = found["bytesBehind"]
-            seconds += [float(found["secondsBehind"])] if "secondsBehind" in found else []
+                metrics[f"bytesBehind.{name}"] = progress["bytesBehind"]
+            seconds += [float(progress["secondsBehind"])] if "secondsBehind" in progress else []
         if seconds:
             metrics["secondsBehind"] = f"{max(seconds):.1f}"
         return metrics

@@ -68,8 +68,8 @@ class SourceOffset:
         """Read what `to_json` of this or an older version wrote. Raises CheckpointError for anything else."""
         try:
             value = json.loads(text)
-            known = value["format"]
-            if known == FORMAT:
+            format = value["format"]
+            if format == FORMAT:
                 return cls._of(value)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
@@ -77,7 +77,7 @@ class SourceOffset:
                 f"that a Pravega table writes. {START_ANEW}"
             ) from None
         raise CheckpointError(
-            f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
+            f"The checkpoint's offset has format {format}, but this version of pyspark-pravega knows formats up to "
             f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
         )
 

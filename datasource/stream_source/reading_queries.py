@@ -137,10 +137,10 @@ class ReadingQueries:
     def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
         """Return the known watermarks of a query's stream."""
         with self._lock:
-            found = self._marks.get(checkpoint)
-            if found is None or found.pravega is not pravega:
-                found = self._marks[checkpoint] = KnownMarks(pravega, stream)
-            return found
+            marks = self._marks.get(checkpoint)
+            if marks is None or marks.pravega is not pravega:
+                marks = self._marks[checkpoint] = KnownMarks(pravega, stream)
+            return marks
 
     def consume(
         self, pravega: Pravega, name: str, position: StreamCut, checkpoint: str, hold: Callable[[], Callable[[], None]]

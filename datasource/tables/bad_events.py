@@ -38,16 +38,16 @@ def read_bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     if target is None:
         return BadEventRule(mode)
     if mode != DROPMALFORMED and options.is_set(o.MODE):
-        given, beside = options.source(o.MODE), options.source(o.DEAD_LETTER)
-        if given == beside:
+        source, beside = options.source(o.MODE), options.source(o.DEAD_LETTER)
+        if source == beside:
             raise InvalidOptionError(
                 f"'mode'='{mode}' contradicts 'dead-letter'='{target}', which takes bad events out of the result. "
                 f"Leave one of them out, or set 'mode' to '{DROPMALFORMED}'."
             )
-        if given > beside:
+        if source > beside:
             return BadEventRule(mode)
-    found = _parse_target(target, stream)
-    if found == stream:
+    target_stream = _parse_target(target, stream)
+    if target_stream == stream:
         if options.source(o.DEAD_LETTER) is o.Source.CATALOG:
             return BadEventRule(mode)  # a catalog's default is meant for other tables
         raise InvalidOptionError(
@@ -55,14 +55,15 @@ def read_bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
             "another stream."
         )
     of_table = options.source(o.DEAD_LETTER) is o.Source.PROPERTY
-    if of_table and found.scope != stream.scope:
+    if of_table and target_stream.scope != stream.scope:
         raise InvalidOptionError(
             f"The table property 'dead-letter'='{shorten(target)}' of {stream} names a stream in another scope. Queries"
             " would write there with the rights of whoever reads the table, so a property may only name a stream in "
-            f"the table's scope, '{stream.scope}': ALTER TABLE ... SET TBLPROPERTIES ('dead-letter'='{found.name}'). A "
-            f"read option may name any: WITH ('dead-letter'='{found}')."
+            f"the table's scope, '{stream.scope}': ALTER TABLE ... SET TBLPROPERTIES "
+            f"('dead-letter'='{target_stream.name}'). A read option may name any: WITH "
+            f"('dead-letter'='{target_stream}')."
         )
-    return BadEventRule(DROPMALFORMED, found, of_table)
+    return BadEventRule(DROPMALFORMED, target_stream, of_table)
 
 
 def _parse_target(text: str, source: Stream) -> Stream:

@@ -61,9 +61,9 @@ class Bounds:
 def parse_version(version: str, bound: str = "FROM") -> int:
     """Read a version: a number, or an LSN as PostgreSQL writes it. Raises InvalidOptionError for anything else."""
     text = version.strip()
-    found = _LSN.fullmatch(text)
-    if found is not None and int(found[1], 16) < 1 << 31:
-        return int(found[1], 16) << 32 | int(found[2], 16)
+    match = _LSN.fullmatch(text)
+    if match is not None and int(match[1], 16) < 1 << 31:
+        return int(match[1], 16) << 32 | int(match[2], 16)
     if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
         raise InvalidOptionError(
             f"CHANGES ... {bound} VERSION '{version}' is not a version: give a whole number, as in the column "

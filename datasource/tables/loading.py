@@ -59,8 +59,8 @@ def load_table(
     whose schema is missing: as a raw table, it would let bytes be written among its events.
     """
     # If there was a schema before, ask the registry for it at the same time as the controller.
-    asked = partial(_find_schema, pravega, stream, event_type, schema_version)
-    schemas = run_in_background(asked) if pravega.known_streams.is_registered(stream) else asked
+    search = partial(_find_schema, pravega, stream, event_type, schema_version)
+    schemas = run_in_background(search) if pravega.known_streams.is_registered(stream) else search
     configuration = pravega.controller.stream_configuration(stream)
     stored = read_own_properties(configuration.tags)
     named = stored.get("format")
@@ -75,19 +75,19 @@ def load_table(
         _check_unregistered(stream, "raw", event_type, schema_version)
         return LoadedTable(_describe_unregistered(stream, "raw", stored), configuration, group, stored)
     try:
-        found = _choose_format(schema.schema.format, named)
+        format_of_schema = _choose_format(schema.schema.format, named)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         ) from None
     kept = read_stored_properties(stored)
-    columns = found.spark_schema(schema.schema.text)
-    warn_of_unread(stream, found, schema.schema.text)
-    of_changes = is_change_format(found.name)
+    columns = format_of_schema.spark_schema(schema.schema.text)
+    warn_of_unread(stream, format_of_schema, schema.schema.text)
+    of_changes = is_change_format(format_of_schema.name)
     table = StreamTable(
         stream=stream,
-        format=found.name,
+        format=format_of_schema.name,
         framing=kept.framing or "registry",
         schema=make_table_schema(columns, kept.format_settings) if of_changes else columns,
         schema_text=schema.schema.text,
@@ -97,7 +97,7 @@ def load_table(
         promised_key=None if of_changes else kept.promised_key,
         event_time=kept.event_time,
         event_time_delay=kept.event_time_delay,
-        kind=find_kind_of_events(found.name, event_type),
+        kind=find_kind_of_events(format_of_schema.name, event_type),
         settings=kept.format_settings,
         scan_properties=kept.scan_properties,
         event_type=None if event_type is None else schema.version.type,
@@ -136,19 +136,19 @@ def _describe_unregistered(stream: Stream, format: str, stored: Mapping[str, str
     kept = read_stored_properties(stored)
     if format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=kept.scan_properties)
-    found = find_format(format)
+    named_format = find_format(format)
     text = stored.get(SCHEMA_KEY, "")
     return StreamTable(
         stream=stream,
-        format=found.name,
+        format=named_format.name,
         framing=kept.framing or "none",
-        schema=found.spark_schema(text),
+        schema=named_format.spark_schema(text),
         schema_text=text or None,
         routing_key=kept.routing_key,
         promised_key=kept.promised_key,
         event_time=kept.event_time,
         event_time_delay=kept.event_time_delay,
-        kind=find_kind_of_format(found.name),
+        kind=find_kind_of_format(named_format.name),
         settings=kept.format_settings,
         scan_properties=kept.scan_properties,
     )
@@ -214,25 +214,25 @@ def _find_of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: s
     """Return the schema of the type with this full name, or of the only type whose name ends with it."""
     exact = [one for one in latest if one.version.type == event_type]
     ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"${event_type}"))]
-    found = exact or ending
-    if len(found) != 1:
+    matches = exact or ending
+    if len(matches) != 1:
         names = ", ".join(sorted(one.version.type for one in latest))
         raise SchemaNotFoundError(
-            f"Stream {stream} has {'no type' if not found else 'more than one type'} with the name {event_type}. Its "
+            f"Stream {stream} has {'no type' if not matches else 'more than one type'} with the name {event_type}. Its "
             f"types are {names}."
         )
-    return found[0]
+    return matches[0]
 
 
 def _find_version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str, version: int) -> SchemaVersion:
-    found = [one for one in versions if (one.version.type, one.version.version) == (event_type, version)]
-    if not found:
-        there = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
+    matches = [one for one in versions if (one.version.type, one.version.version) == (event_type, version)]
+    if not matches:
+        numbers = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
         raise InvalidOptionError(
             f"'{o.SCHEMA_VERSION.key}'='{version}': the schema registry has no such version of {event_type} for stream "
-            f"{stream}. Its versions: {there}."
+            f"{stream}. Its versions: {numbers}."
         )
-    return found[0]
+    return matches[0]
 
 
 def read_declared_settings(options: o.Options) -> TableSettings:

@@ -35,14 +35,14 @@ class Member:
 
         Raises InvalidOptionError for a text that cannot name a stream.
         """
-        given, slash, rest = text.rpartition("/")
+        scope_text, slash, rest = text.rpartition("/")
         name = TableName.parse(rest)
-        if not name.stream or name.part == "" or "/" in given or (slash and not given):
+        if not name.stream or name.part == "" or "/" in scope_text or (slash and not scope_text):
             raise InvalidOptionError(
                 f"'{shorten(text)}' in '{o.STREAMS.key}' is not a stream. Write the name of a stream in the same "
                 "scope, or scope/stream."
             )
-        return cls(Stream(hyphenate(given) if slash else scope, hyphenate(name.stream)), name.part)
+        return cls(Stream(hyphenate(scope_text) if slash else scope, hyphenate(name.stream)), name.part)
 
     def name_in(self, scope: str) -> str:
         """Return the shortest text that `parse` reads with this scope. It names the member in checkpoints."""
@@ -74,15 +74,15 @@ class MemberChoice:
         """Return the names of the members: as listed, or those that match the pattern now."""
         if self.pattern is None:
             return [member.name_in(self.scope) for member in self.listed]
-        found = pravega.controller.list_streams(self.scope)
-        return find_matches(self.pattern, [name for name in found if not is_internal(name)])
+        names = pravega.controller.list_streams(self.scope)
+        return find_matches(self.pattern, [name for name in names if not is_internal(name)])
 
     def find_existing(self, pravega: Pravega) -> list[str]:
         """Return the names of the members whose streams exist now."""
         if self.pattern is not None:
             return self.find(pravega)
-        there = {scope: set(_list_streams(pravega, scope)) for scope in {one.stream.scope for one in self.listed}}
-        return [one.name_in(self.scope) for one in self.listed if one.stream.name in there[one.stream.scope]]
+        streams = {scope: set(_list_streams(pravega, scope)) for scope in {one.stream.scope for one in self.listed}}
+        return [one.name_in(self.scope) for one in self.listed if one.stream.name in streams[one.stream.scope]]
 
 
 def _list_streams(pravega: Pravega, scope: str) -> Sequence[str]:
@@ -134,10 +134,10 @@ def describe_origin(members: Sequence[StreamTable], member: StreamTable) -> dict
 def check_member(merged: StreamTable, member: StreamTable) -> None:
     """Raise DifferentSchemasError if a stream does not fit those that a query reads already."""
     _check_same([*merged.members, member], "format", lambda table: table.format)
-    there = {field.name: field for field in member.schema}
+    fields = {field.name: field for field in member.schema}
     origin = describe_origin(merged.members, member)
     for name in origin:
-        if name in there:
+        if name in fields:
             raise DifferentSchemasError(
                 f"Stream {member.stream} has a column {name}, a name that the query uses to tell the streams apart. "
                 + _advise_leaving_out(member.stream)
@@ -145,12 +145,12 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
     for field in merged.schema:
         if field.name in origin:
             continue
-        found = there.get(field.name)
-        if found is None and not field.nullable:
+        own_field = fields.get(field.name)
+        if own_field is None and not field.nullable:
             raise make_missing_column_error(field, member)
-        if found is not None and found.dataType != field.dataType:
+        if own_field is not None and own_field.dataType != field.dataType:
             raise DifferentSchemasError(
-                f"Column {field.name} is {found.dataType.simpleString()} in stream {member.stream}, but "
+                f"Column {field.name} is {own_field.dataType.simpleString()} in stream {member.stream}, but "
                 f"{field.dataType.simpleString()} in the others. {_advise_leaving_out(member.stream)}"
             )
 

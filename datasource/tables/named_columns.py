@@ -155,13 +155,13 @@ def _parse(text: str) -> list[KeyPart]:
 def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _make_refusal(text)
-        kind = str(found.lastgroup)
-        token = found[kind]
+        kind = str(match.lastgroup)
+        token = match[kind]
         yield ("name", token.replace("``", "`")) if kind == "quoted" else (kind, token)
-        at = found.end()
+        at = match.end()
 
 
 def _make_refusal(text: str) -> InvalidOptionError:

@@ -71,12 +71,12 @@ class Resolve(Protocol):
         ...
 
 
-def resolve_read(resolve: Resolve, table: StreamTable, given: Mapping[str, str]) -> o.Options:
+def resolve_read(resolve: Resolve, table: StreamTable, settings: Mapping[str, str]) -> o.Options:
     """Return the options of a read of a table, or of its changes, together with those of the table.
 
-    `given` are the options of the query; those that Spark itself has read are left out. Raises InvalidOptionError.
+    `settings` are the options of the query; those that Spark itself has read are left out. Raises InvalidOptionError.
     """
-    read = given
+    read = settings
     if table.asked.as_of is not None:
         read = {key: text for key, text in read.items() if key.lower() not in _TIME_TRAVEL_OPTIONS}
     if table.asked.changes is not None:

@@ -213,9 +213,9 @@ class StreamTable:
     asked: Asked = Asked()
     """How the loading statement asked for it. All else is the same whoever asks."""
 
-    def as_asked(self, **asked: Any) -> StreamTable:
-        """Return the table as a statement asked for it, which gives these fields of `asked`."""
-        return replace(self, asked=replace(self.asked, **asked))
+    def as_asked(self, **changes: Any) -> StreamTable:
+        """Return the table as a statement asked for it, which gives these fields of `changes`."""
+        return replace(self, asked=replace(self.asked, **changes))
 
     @property
     def framed(self) -> bool:

@@ -35,13 +35,13 @@ class WriterSchemas:
 
     def __call__(self, encoding_id: int) -> WriterSchema:
         """Return the writer's schema; SchemaNotFoundError if the registry has no such id."""
-        found = self.encoding(encoding_id)
-        return WriterSchema(schema_text=found.schema.text, format=found.schema.format, codec=found.codec)
+        encoding = self.encoding(encoding_id)
+        return WriterSchema(schema_text=encoding.schema.text, format=encoding.schema.format, codec=encoding.codec)
 
     def encoding(self, encoding_id: int) -> Encoding:
         """Return what an encoding id stands for; SchemaNotFoundError if the registry has no such id."""
-        found = self._known.get(encoding_id)
-        if found is None:
+        encoding = self._known.get(encoding_id)
+        if encoding is None:
             if self._config.registry_uri is None:
                 raise SchemaNotFoundError(
                     f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
@@ -51,8 +51,8 @@ class WriterSchemas:
             if registry is None:
                 registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
             # Kept connections outlive a group that is recreated, and its ids.
-            found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
-        return found
+            encoding = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
+        return encoding
 
     def known(self, encoding_id: int) -> Encoding | None:
         """Return what an encoding id stands for, without asking the registry; None if that is not known yet."""

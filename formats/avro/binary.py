@@ -213,7 +213,7 @@ def _make_fixed_reader(size: int) -> Reader:
 
 def make_record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
     """Return a reader for fields in the writer's order. Fields marked true go into the list of values."""
-    if all(wanted for _, wanted in steps):
+    if all(is_wanted for _, is_wanted in steps):
         readers = [reader for reader, _ in steps]
 
         def read_all(data: bytes, at: int) -> tuple[list[Any], int]:
@@ -227,9 +227,9 @@ def make_record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         values = []
-        for reader, wanted in steps:
+        for reader, is_wanted in steps:
             value, at = reader(data, at)
-            if wanted:
+            if is_wanted:
                 values.append(value)
         return values, at
 

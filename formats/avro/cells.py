@@ -24,8 +24,8 @@ class ValueCells(Cells):
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
         """Return the parts of an array that may have nulls. Most types refuse nulls."""
         if array.null_count:
-            place = pc.index(array.is_null(), True).as_py()
-            self.refuse(rows[place], "null, but the column is NOT NULL")
+            index = pc.index(array.is_null(), True).as_py()
+            self.refuse(rows[index], "null, but the column is NOT NULL")
         return self.parts(array, rows)
 
     @abstractmethod
@@ -70,11 +70,11 @@ def write_varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
     ends = np.cumsum(lengths)
     starts = ends - lengths
     data = np.empty(int(ends[-1]), np.uint8)
-    for place in range(most):
-        having = np.flatnonzero(lengths > place) if place else slice(None)
-        bits = (zigzag[having] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(127)
-        more = (lengths[having] > place + 1).astype(np.uint8) << np.uint8(7)
-        data[starts[having] + place] = bits | more
+    for number in range(most):
+        having = np.flatnonzero(lengths > number) if number else slice(None)
+        bits = (zigzag[having] >> np.uint64(7 * number)).astype(np.uint8) & np.uint8(127)
+        more = (lengths[having] > number + 1).astype(np.uint8) << np.uint8(7)
+        data[starts[having] + number] = bits | more
     return make_binary_cells(data, lengths, count)
 
 

@@ -52,16 +52,16 @@ def convert_default(node: avro.Node, default: Any, data_type: DataType) -> Any:
 def _convert_union_default(node: avro.Union, default: Any, data_type: DataType) -> Any:
     if default is None and node.nullable:
         return None
-    place = -1
+    number = -1
     several = len(list_targets(node)) > 1
     for branch, node_of_branch in enumerate(node.branches):
         if avro.is_null(node_of_branch):
             continue
-        place += 1
+        number += 1
         branch_type = data_type
         if several:
             assert isinstance(data_type, StructType)
-            name = f"member{place}"
+            name = f"member{number}"
             # A member that is not wanted may have any value, which is never read.
             branch_type = data_type[name].dataType if name in data_type.names else NullType()
         try:

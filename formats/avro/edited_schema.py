@@ -37,15 +37,15 @@ def edit_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, 
 
 def find_former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
     """Return the aliases of all fields that have any, by the parts of their names."""
-    found: dict[tuple[str, ...], Sequence[str]] = {}
-    _collect_aliases(avro.parse_avro(text), (), found)
-    return found
+    names: dict[tuple[str, ...], Sequence[str]] = {}
+    _collect_aliases(avro.parse_avro(text), (), names)
+    return names
 
 
 def _collect_aliases(
     node: avro.Node,
     path: tuple[str, ...],
-    found: dict[tuple[str, ...], Sequence[str]],
+    names: dict[tuple[str, ...], Sequence[str]],
     inside: tuple[avro.Node, ...] = (),
 ) -> None:
     branches = list_targets(node)
@@ -55,12 +55,12 @@ def _collect_aliases(
         case avro.Record() as record if not any(record is outer for outer in inside):
             for field in record.fields:
                 if field.aliases:
-                    found[*path, field.name] = field.aliases
-                _collect_aliases(field.type, (*path, field.name), found, (*inside, record))
+                    names[*path, field.name] = field.aliases
+                _collect_aliases(field.type, (*path, field.name), names, (*inside, record))
         case avro.Array() as array:
-            _collect_aliases(array.items, (*path, ELEMENT), found, inside)
+            _collect_aliases(array.items, (*path, ELEMENT), names, inside)
         case avro.Map() as pairs:
-            _collect_aliases(pairs.values, (*path, VALUE), found, inside)
+            _collect_aliases(pairs.values, (*path, VALUE), names, inside)
 
 
 def _edit_record(

@@ -280,10 +280,10 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
         numbers = b"".join(
             [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
         )
-        there = None
+        validity = None
         if None in values:
-            there = pa.array([value is not None for value in values]).buffers()[1]
-        array = pa.Array.from_buffers(wide_type, len(values), [there, pa.py_buffer(numbers)])
+            validity = pa.array([value is not None for value in values]).buffers()[1]
+        array = pa.Array.from_buffers(wide_type, len(values), [validity, pa.py_buffer(numbers)])
         array.validate(full=True)
         return array.cast(arrow_type)
 
@@ -337,9 +337,9 @@ def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -
 
     def convert_all(values: Sequence[int | None]) -> pa.Array:
         numbers = pa.array(values, pa.int32())
-        found = texts.take(numbers)
-        if found.null_count != numbers.null_count:
+        values_of_enum = texts.take(numbers)
+        if values_of_enum.null_count != numbers.null_count:
             raise ValueError
-        return found
+        return values_of_enum
 
     return Leaf(path, pa.string(), convert_one, fast=convert_all, store=store, native=("enum", symbols))

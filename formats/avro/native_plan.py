@@ -23,7 +23,7 @@ def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
     if isinstance(writer, avro.Union):
         if len(writer.branches) != 2 or not writer.nullable or type(column) not in _SINGLE:
             raise Unplanned(f"column '{column.path}' was written as a union of several types")
-        null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
+        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
         spec, plan = plan_column(writer.branches[1 - null_branch], column, nullable)
         return spec, ("nullable", null_branch, plan)
     if avro.is_null(writer):
@@ -53,7 +53,7 @@ _SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
 
 
 def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
-    column_numbers = {member.key: place for place, member in enumerate(columns.members) if member.key is not None}
+    column_numbers = {member.key: number for number, member in enumerate(columns.members) if member.key is not None}
     specs: list[Spec | None] = [None] * len(columns.members)
     steps: list[tuple[int | None, Spec]] = []
     slot = 0
@@ -61,18 +61,18 @@ def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> 
         if not taken:
             steps.append((None, plan_skipping(field.type)))
             continue
-        place = column_numbers[slot]
+        number = column_numbers[slot]
         slot += 1
-        member = columns.members[place]
-        specs[place], plan = plan_column(field.type, member.column, member.nullable)
-        steps.append((place, plan))
+        member = columns.members[number]
+        specs[number], plan = plan_column(field.type, member.column, member.nullable)
+        steps.append((number, plan))
     constants = []
-    for place, member in enumerate(columns.members):
+    for number, member in enumerate(columns.members):
         if member.key is None:
             if type(member.column) is not Constant:
                 raise Unplanned(f"column '{member.column.path}' has a kind that the native decoder does not know")
-            specs[place] = ("constant", member.column.type, member.nullable, member.column.one)
-            constants.append(place)
+            specs[number] = ("constant", member.column.type, member.nullable, member.column.one)
+            constants.append(number)
     names = [field.name for field in columns.type]
     return ("struct", columns.type, nullable, names, specs), ("record", steps, constants)
 
@@ -135,8 +135,8 @@ class _Skips:
         if isinstance(node, avro.Fixed):
             return ("fixed", node.size)
         assert isinstance(node, avro.Primitive)
-        found = {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name)
-        return found or (_READ_AS[node.name],)
+        plan = {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name)
+        return plan or (_READ_AS[node.name],)
 
     def _record(self, node: avro.Record) -> Spec:
         if not self._listing and not avro.is_recursive(node):
@@ -144,7 +144,7 @@ class _Skips:
         if self._listing:
             if not any(node is record for record in self._records):
                 self._records.append(node)
-            return ("again", next(place for place, record in enumerate(self._records) if record is node))
+            return ("again", next(number for number, record in enumerate(self._records) if record is node))
         self._listing = True
         self._records = [node]
         plans: list[list[Spec]] = []

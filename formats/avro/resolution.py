@@ -47,19 +47,19 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
 
     Raises InvalidSchemaError naming the column if they do not resolve.
     """
-    wanted = list_targets(reader)
-    if not wanted:
+    targets = list_targets(reader)
+    if not targets:
         raise InvalidSchemaError(f"column '{path}' can only be null in the table's schema")
-    if len(wanted) > 1:
+    if len(targets) > 1:
         return _link_members(writer, reader, data_type, path)
     if not isinstance(writer, avro.Union):
         if avro.is_null(writer):
             return make_skipping_reader(writer), link(reader, reader, data_type, path)[1]
-        return _link_single(writer, wanted[0], data_type, path)
+        return _link_single(writer, targets[0], data_type, path)
     if len(writer.branches) == 2 and writer.nullable:
-        null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
+        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
         try:
-            read, column = _link_single(writer.branches[1 - null_branch], wanted[0], data_type, path)
+            read, column = _link_single(writer.branches[1 - null_branch], targets[0], data_type, path)
             return make_nullable_reader(null_branch, read), column
         except InvalidSchemaError:
             pass  # Events that have null here can still be read.
@@ -90,7 +90,7 @@ def link_records(
         here = join_path(path, field.name)
         column = columns.get(field.name) or _make_missing_column(reader.field_named(field.name), field, here)
         members.append(StructMember(slots.get(field.name), column, field.nullable))
-    taken = [wanted for _, wanted in steps]
+    taken = [is_taken for _, is_taken in steps]
     return make_record_reader(steps), StructColumn(path, find_arrow_type(struct), members, list, taken)
 
 
@@ -139,7 +139,7 @@ def _link_single(writer: avro.Node, reader: avro.Node, data_type: DataType, path
 
 def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
     """Resolve a union of several types in the table, which is a struct with one member set."""
-    wanted = list_targets(reader)
+    targets = list_targets(reader)
     if not isinstance(data_type, StructType):
         raise InvalidSchemaError(
             f"column '{path}' is a union in the table's schema, which can only be read as a struct"
@@ -148,19 +148,21 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
     readers, columns, refused = _link_branches(union, reader, data_type, path)
     members = {}
     for field in data_type.fields:
-        place = _find_member_place(field.name, len(wanted))
-        if place is None:
+        number = _find_member_place(field.name, len(targets))
+        if number is None:
             raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
         here = join_path(path, field.name)
-        members[place] = BranchColumn(here, find_arrow_type(field.dataType), columns.get(place, {}), {})
-    known = {branch: place for place, found in columns.items() for branch in found}
-    column = MembersColumn(path, find_arrow_type(data_type), members, known, refused)
+        members[number] = BranchColumn(here, find_arrow_type(field.dataType), columns.get(number, {}), {})
+    columns_of_branches = {
+        branch: number for number, branches_of_column in columns.items() for branch in branches_of_column
+    }
+    column = MembersColumn(path, find_arrow_type(data_type), members, columns_of_branches, refused)
     read = make_union_reader(readers) if isinstance(writer, avro.Union) else _tag_branch(readers[0])
     return read, column
 
 
 def _find_member_place(name: str, count: int) -> int | None:
-    return next((place for place in range(count) if name == f"member{place}"), None)
+    return next((number for number in range(count) if name == f"member{number}"), None)
 
 
 def _tag_branch(reader: Reader) -> Reader:
@@ -175,36 +177,36 @@ def _link_branches(
     writer: avro.Union, reader: avro.Node, data_type: DataType, path: str
 ) -> tuple[list[Reader], dict[int, dict[int, Column]], dict[int, str]]:
     """Return readers for the writer's branches, columns by wanted type and branch, and why branches are refused."""
-    wanted = list_targets(reader)
+    targets = list_targets(reader)
     readers: list[Reader] = []
-    columns: dict[int, dict[int, Column]] = {place: {} for place in range(len(wanted))}
+    columns: dict[int, dict[int, Column]] = {number: {} for number in range(len(targets))}
     refused: dict[int, str] = {}
-    for branch, (node, place) in enumerate(zip(writer.branches, choose_places(writer, reader, wanted), strict=True)):
+    for branch, (node, target) in enumerate(zip(writer.branches, choose_places(writer, reader, targets), strict=True)):
         member_type, here = data_type, path
-        if place is not None and len(wanted) > 1:
+        if target is not None and len(targets) > 1:
             assert isinstance(data_type, StructType)
-            here = join_path(path, f"member{place}")
-            if f"member{place}" not in data_type.names:
+            here = join_path(path, f"member{target}")
+            if f"member{target}" not in data_type.names:
                 # The member is not wanted, but its values are valid.
-                columns[place][branch] = Constant(here, pa.nulls(1))
+                columns[target][branch] = Constant(here, pa.nulls(1))
                 readers.append(make_skipping_reader(node))
                 continue
-            member_type = data_type[f"member{place}"].dataType
+            member_type = data_type[f"member{target}"].dataType
         reason = None
-        if place is not None:
+        if target is not None:
             try:
-                read, columns[place][branch] = _link_single(node, wanted[place], member_type, here)
+                read, columns[target][branch] = _link_single(node, targets[target], member_type, here)
                 readers.append(read)
                 continue
             except InvalidSchemaError as error:
                 reason = error
         if not avro.is_null(node):
-            refused[branch] = _explain_refusal(node, wanted, reason)
+            refused[branch] = _explain_refusal(node, targets, reason)
         readers.append(make_skipping_reader(node))
     return readers, columns, refused
 
 
-def _explain_refusal(node: avro.Node, wanted: Sequence[avro.Node], reason: InvalidSchemaError | None) -> str:
-    text = f"a value of type {describe_type(node)} cannot be read as {' or '.join(map(describe_type, wanted))}"
+def _explain_refusal(node: avro.Node, targets: Sequence[avro.Node], reason: InvalidSchemaError | None) -> str:
+    text = f"a value of type {describe_type(node)} cannot be read as {' or '.join(map(describe_type, targets))}"
     # For plain types the reason says nothing more.
     return text if reason is None or isinstance(node, avro.Primitive) else f"{text}: {reason.message}"

@@ -181,9 +181,9 @@ def is_recursive(record: Record) -> bool:
                     return False
                 if any(node is outer for outer in inside):
                     return True
-                found = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
+                repeats = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
                 done.add(id(node))
-                return found
+                return repeats
             case Array():
                 return has_repeats(node.items, inside)
             case Map():
@@ -234,10 +234,10 @@ class _Parser:
                 return any(map(can_end, node.branches))
             return not isinstance(node, Record) or id(node) in ending
 
-        while found := [
+        while ending_nodes := [
             record for record in records if id(record) not in ending and all(can_end(f.type) for f in record.fields)
         ]:
-            ending.update(map(id, found))
+            ending.update(map(id, ending_nodes))
         for record in records:
             if id(record) not in ending:
                 _refuse("", f"each value of the record '{record.name}' contains another one, endlessly")
@@ -278,9 +278,9 @@ class _Parser:
             return Primitive(name)
         for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full_name in self._names:
-                found = self._names[full_name]
-                self._recursive = self._recursive or any(found is named for named in self._open)
-                return found
+                target = self._names[full_name]
+                self._recursive = self._recursive or any(target is named for named in self._open)
+                return target
         _refuse(where, f"the type '{name}' is not defined before its use")
 
     def _union(self, value: list[Any], namespace: str, where: str) -> Node:
@@ -357,8 +357,8 @@ class _Parser:
         default = value.get("default")
         if default is not None and default not in symbols:
             _refuse(where, f"the default of the enum '{name}' is not one of its symbols")
-        self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
-        return found
+        self._names[name] = enum = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
+        return enum
 
     def _parse_fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
         name, aliases, _ = self._name(value, namespace, where)
@@ -366,9 +366,9 @@ class _Parser:
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
             _refuse(where, f"the fixed '{name}' has no valid 'size'")
         logical, precision, scale = _parse_logical_type(value, "fixed", size)
-        found = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
-        self._names[name] = found
-        return found
+        fixed = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
+        self._names[name] = fixed
+        return fixed
 
 
 def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
@@ -393,5 +393,5 @@ def _select_texts(value: Any) -> tuple[str, ...]:
 
 
 def _refuse(where: str, reason: str) -> NoReturn:
-    place = f"at '{where.strip('.')}'" if where else "at its root"
-    raise InvalidSchemaError(f"the Avro schema is invalid {place}: {reason}")
+    location = f"at '{where.strip('.')}'" if where else "at its root"
+    raise InvalidSchemaError(f"the Avro schema is invalid {location}: {reason}")

@@ -126,8 +126,8 @@ class _AvroToSpark:
         if not branches:
             raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
         members = [
-            StructField(f"member{place}", self._single(branch, join_path(path, f"member{place}")))
-            for place, branch in enumerate(branches)
+            StructField(f"member{number}", self._single(branch, join_path(path, f"member{number}")))
+            for number, branch in enumerate(branches)
         ]
         return StructType(members), nullable
 

@@ -108,8 +108,8 @@ def convert_spark_to_avro(
 
 def convert_field_to_avro(field: StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
     """Return the field of a column in a record of this full name. Raises as `convert_spark_to_avro` does."""
-    found: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(StructType([field]))["fields"][0]
-    return found
+    description: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(StructType([field]))["fields"][0]
+    return description
 
 
 def _make_record_name(text: str) -> str:
@@ -155,9 +155,9 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
 
     def primitive(self, data_type: DataType, path: str) -> Any:
-        found = _PRIMITIVES.get(type(data_type))
-        if found is not None:
-            return found
+        primitive = _PRIMITIVES.get(type(data_type))
+        if primitive is not None:
+            return primitive
         if (logical := _TIMESTAMPS.get(type(data_type))) is not None:
             return {"type": "long", "logicalType": f"{logical}-{self._timestamps}"}
         if is_time_of_day(data_type):

@@ -20,17 +20,17 @@ from .leaves import PROMOTED
 _Pair = tuple[int, int]
 
 
-def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
+def choose_places(writer: avro.Union, reader: avro.Node, targets: Sequence[avro.Node]) -> list[int | None]:
     """Return for each branch of the writer the place of the reader's type that it is read as; None if it has none.
 
-    `wanted` are the reader's types except null, which has no place.
+    `targets` are the reader's types except null, which has no place.
     """
-    if len(wanted) == 1:
-        return [None if avro.is_null(node) or _is_taken(node, wanted[0], writer) else 0 for node in writer.branches]
+    if len(targets) == 1:
+        return [None if avro.is_null(node) or _is_taken(node, targets[0], writer) else 0 for node in writer.branches]
     if isinstance(reader, avro.Union) and is_alike(writer, reader):
         places = count()
         return [None if avro.is_null(node) else next(places) for node in writer.branches]
-    return [None if avro.is_null(node) else _choose_as_java(node, wanted) for node in writer.branches]
+    return [None if avro.is_null(node) else _choose_as_java(node, targets) for node in writer.branches]
 
 
 def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
@@ -40,7 +40,7 @@ def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
     return any(isinstance(branch, avro.Named) and _has_name(only, branch) for branch in writer.branches)
 
 
-def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
+def find_sources(writer: avro.Record, reader: avro.Record, columns: Sequence[str]) -> dict[str, str]:
     """Return the wanted fields of the reader by the writer's fields that they are read from.
 
     All fields are resolved, so that no value depends on what is wanted. An alias renames the writer's field, as the
@@ -48,20 +48,20 @@ def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]
     that gives two fields one name, which Java refuses, the field that always had the name keeps it, and else the one
     whose alias comes first; the other one goes back to its own name.
     """
-    given = {field.name for field in writer.fields}
-    renamed = {alias: field.name for field in reader.fields for alias in field.aliases if alias in given}
+    names = {field.name for field in writer.fields}
+    renamed = {alias: field.name for field in reader.fields for alias in field.aliases if alias in names}
     sources: dict[str, str] = {}
     for field in reader.fields:
         claims = [
-            name for name in (field.name, *field.aliases) if name in given and renamed.get(name, name) == field.name
+            name for name in (field.name, *field.aliases) if name in names and renamed.get(name, name) == field.name
         ]
         if claims:
             sources[claims[0]] = field.name
     read = set(sources.values())
     for field in reader.fields:
-        if field.name not in read and field.name in given and field.name not in sources:
+        if field.name not in read and field.name in names and field.name not in sources:
             sources[field.name] = field.name
-    return {source: name for source, name in sources.items() if name in wanted}
+    return {source: name for source, name in sources.items() if name in columns}
 
 
 def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
@@ -104,34 +104,34 @@ def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair
     return seen[pair]
 
 
-def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
+def _choose_as_java(writer: avro.Node, targets: Sequence[avro.Node]) -> int | None:
     """Return the branch that Java chooses; None if it refuses the values."""
     if isinstance(writer, avro.Named):
         # An alias renames the writer's type, so it takes precedence over a type of the old name.
         for same in (_has_alias, _has_name):
-            for place, candidate in enumerate(wanted):
+            for number, candidate in enumerate(targets):
                 if type(candidate) is type(writer) and same(candidate, writer):
-                    return place
-        return _choose_by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
-    for place, candidate in enumerate(wanted):
+                    return number
+        return _choose_by_structure(writer, targets) if isinstance(writer, avro.Record) else None
+    for number, candidate in enumerate(targets):
         if type(candidate) is type(writer) and _name_primitive(candidate) == _name_primitive(writer):
-            return place
-    for place, candidate in enumerate(wanted):
+            return number
+    for number, candidate in enumerate(targets):
         if _is_promoted(writer, candidate):
-            return place
+            return number
     return None
 
 
-def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
-    found = None
-    for place, candidate in enumerate(wanted):
+def _choose_by_structure(writer: avro.Record, targets: Sequence[avro.Node]) -> int | None:
+    similar = None
+    for number, candidate in enumerate(targets):
         if isinstance(candidate, avro.Record) and not _is_missing_field(writer, candidate):
             fields = ((one.type, _find_source(candidate, one.name)) for one in writer.fields)
             if any(other is not None and _is_refused(one, other.type) for one, other in fields):
                 continue
-            if found is None or writer.simple_name == candidate.simple_name:
-                found = place
-    return found
+            if similar is None or writer.simple_name == candidate.simple_name:
+                similar = number
+    return similar
 
 
 def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
@@ -220,11 +220,13 @@ class BranchColumn(Column):
             column = self._columns.get(branch)
             if column is not None:
                 numbers[here] = np.arange(done, done + len(here))
-                parts.append(column.build([values[place][1] for place in here.tolist()], rows[here], problems))
+                parts.append(
+                    column.build([values[value_number][1] for value_number in here.tolist()], rows[here], problems)
+                )
                 done += len(here)
             elif branch in self._refused:
-                for place in here:
-                    self.note_misfit(rows[place], self._refused[branch], problems)
+                for value_number in here:
+                    self.note_misfit(rows[value_number], self._refused[branch], problems)
         return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
 
 
@@ -236,24 +238,26 @@ class MembersColumn(Column):
         path: str,
         arrow_type: pa.StructType,
         members: Mapping[int, BranchColumn],
-        known: Mapping[int, int],
+        members_of_branches: Mapping[int, int],
         refused: Mapping[int, str],
     ) -> None:
         super().__init__(path, arrow_type)
         self._members = members
-        self._known = known
+        self._known = members_of_branches
         self._refused = refused
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         numbers = []
         for value, row in zip(values, rows, strict=True):
-            place = None if value is None else self._known.get(value[0])
+            member_number = None if value is None else self._known.get(value[0])
             if value is not None and value[0] in self._refused:
                 self.note_misfit(row, self._refused[value[0]], problems)
-            numbers.append(place)
+            numbers.append(member_number)
         children = []
         for member, column in self._members.items():
-            own = [value if place == member else None for value, place in zip(values, numbers, strict=True)]
+            own = [
+                value if member_number == member else None for value, member_number in zip(values, numbers, strict=True)
+            ]
             children.append(column.build(own, rows, problems))
-        mask = pa.array([place is None for place in numbers], pa.bool_())
+        mask = pa.array([member_number is None for member_number in numbers], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)

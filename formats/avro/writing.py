@@ -77,7 +77,7 @@ class AvroEncoder(BatchEncoder):
 class _Record(ValueCells):
     def __init__(self, path: str, record: avro.Record, struct: StructType) -> None:
         super().__init__(path)
-        names = {field.name: place for place, field in enumerate(struct.fields)}
+        names = {field.name: number for number, field in enumerate(struct.fields)}
         unknown = [name for name in names if record.field_named(name) is None]
         missing = [target.name for target in record.fields if target.name not in names]
         for name in unknown + missing:
@@ -95,7 +95,7 @@ class _Record(ValueCells):
         children = array.flatten()
         if not children:
             return [pa.array([b""] * len(array), BINARY)]
-        return [part for place, value in self._fields for part in value.all_parts(children[place], rows)]
+        return [part for number, value in self._fields for part in value.all_parts(children[number], rows)]
 
 
 class _Union(ValueCells):
@@ -113,9 +113,9 @@ class _Union(ValueCells):
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
         if array.null_count == 0 or self._null is None:
             return super().all_parts(array, rows)
-        there = array.is_valid()
-        present = there.to_numpy(zero_copy_only=False)
-        numbers = pc.if_else(there, self._number, self._null)
+        validity = array.is_valid()
+        present = validity.to_numpy(zero_copy_only=False)
+        numbers = pc.if_else(validity, self._number, self._null)
         cells = self._value.write_present(array.drop_null(), rows[present])
         return [numbers, spread(cells, present).fill_null(make_constant(b""))]
 
@@ -139,12 +139,12 @@ class _Members(ValueCells):
         if self._null is None:
             self.refuse_first(counts == 0, rows, "null (no member of the union is set), but it is NOT NULL")
         parts: Parts = []
-        for (branch, value), child, there in zip(members, children, set_members, strict=True):
-            if there.any():
+        for (branch, value), child, is_set in zip(members, children, set_members, strict=True):
+            if is_set.any():
                 cells = join_parts(
-                    [_write_branch_number(branch), value.write_present(child.drop_null(), rows[there])], there.sum()
+                    [_write_branch_number(branch), value.write_present(child.drop_null(), rows[is_set])], is_set.sum()
                 )
-                parts.append(spread(cells, there).fill_null(make_constant(b"")))
+                parts.append(spread(cells, is_set).fill_null(make_constant(b"")))
         if self._null is not None:
             parts.append(pc.if_else(pa.array(counts == 0), self._null, make_constant(b"")))
         return parts
@@ -254,11 +254,11 @@ class _Enum(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         numbers = pc.index_in(array.cast(pa.large_string()), self._symbols)
         if numbers.null_count:
-            place = pc.index(numbers.is_null(), True).as_py()
+            index = pc.index(numbers.is_null(), True).as_py()
             symbols = ", ".join(self._enum.symbols[:20])
             self.refuse(
-                rows[place],
-                f"'{array[place].as_py()[:40]}', which is not a symbol of {describe_type(self._enum)}: {symbols}",
+                rows[index],
+                f"'{array[index].as_py()[:40]}', which is not a symbol of {describe_type(self._enum)}: {symbols}",
             )
         return [write_varint_cells(numbers.to_numpy().astype(np.int64))]
 
@@ -306,13 +306,13 @@ def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueC
     if not isinstance(node, avro.Union):
         return _make_single_cells(node, data_type, path)
     numbers = {id(branch): number for number, branch in enumerate(node.branches)}
-    null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
-    wanted = list_targets(node)
-    if len(wanted) == 1:
+    null_branch = next((number for number, branch in enumerate(node.branches) if avro.is_null(branch)), None)
+    targets = list_targets(node)
+    if len(targets) == 1:
         # For [int, long] and [float, double] the wider type is written.
-        same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(wanted[0])]
-        return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(wanted[0], data_type, path))
-    names = [f"member{place}" for place in range(len(wanted))]
+        same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(targets[0])]
+        return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(targets[0], data_type, path))
+    names = [f"member{number}" for number in range(len(targets))]
     if not isinstance(data_type, StructType) or sorted(data_type.names) != sorted(names):
         raise _make_mismatch_error(node, data_type, path)
     members = {}
@@ -339,9 +339,9 @@ def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> Value
     if isinstance(node, avro.Enum) and name.startswith("string"):
         return _Enum(path, node)
     if isinstance(node, avro.Fixed | avro.Primitive):
-        found = _make_scalar_cells(node, data_type, path)
-        if found is not None:
-            return found
+        cells = _make_scalar_cells(node, data_type, path)
+        if cells is not None:
+            return cells
     raise _make_mismatch_error(node, data_type, path)
 
 
@@ -366,10 +366,10 @@ def _make_scalar_cells(node: avro.Fixed | avro.Primitive, data_type: DataType, p
         same = name == node.attributes.get(SPARK_TYPE)
         return _TimeOfDay(path, data_type, avro.find_time_unit(node.logical, node.name)) if same else None
     if node.logical is not None:
-        wanted = "date" if node.logical == "date" else "timestamp"
+        expected = "date" if node.logical == "date" else "timestamp"
         if node.logical.startswith("local-"):
-            wanted = "timestamp_ntz"
-        if name != wanted:
+            expected = "timestamp_ntz"
+        if name != expected:
             return None
         return _Millis(path) if node.logical.endswith("-millis") else _Integer(path)
     make = _PRIMITIVES.get((node.name, "string" if name.startswith("string") else name))

@@ -51,13 +51,13 @@ class LetterCase:
 
     def explain_misnamed(self, names: Iterable[str]) -> str | None:
         """Return why a row with these columns is bad: it has a column of the table only in another case; else None."""
-        there = frozenset(names)
-        for name in sorted(there - self._names):
-            wanted = self._folded.get(name.lower())
-            if wanted is not None and wanted not in there:
+        present = frozenset(names)
+        for name in sorted(present - self._names):
+            column = self._folded.get(name.lower())
+            if column is not None and column not in present:
                 return (
-                    f"it has no column '{wanted}', but '{name}', and the case of names matters; name the table's "
-                    f"column `{name}`, which SQL finds as {wanted} too"
+                    f"it has no column '{column}', but '{name}', and the case of names matters; name the table's "
+                    f"column `{name}`, which SQL finds as {column} too"
                 )
         return None
 
@@ -98,13 +98,13 @@ class ChangeColumns:
 
     def __init__(
         self,
-        wanted: StructType,
+        schema: StructType,
         table: StructType | None,
         placeholder: Placeholder,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
         """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
-        struct = replace_char_types(wanted)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
@@ -220,7 +220,7 @@ class ChangeColumns:
         parts, positions = [], []
         for kind in [*distinct, None]:
             here = np.flatnonzero([other == kind for other in kinds])
-            chosen = [images[place] for place in here.tolist()]
+            chosen = [images[number] for number in here.tolist()]
             parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
             positions.append(here)
         order = np.argsort(np.concatenate(positions), kind="stable")
@@ -233,12 +233,12 @@ class ChangeColumns:
         return self._column(name, struct, kind)
 
     def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
-        found = self._images.get((name, kind))
-        if found is None:
+        image = self._images.get((name, kind))
+        if image is None:
             encoding = self._find_encoding(kind)
             schema = encoding.before if name == "before" else encoding.after
-            found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
-        return found
+            image = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
+        return image
 
 
 def _has_exact_numbers(data_type: DataType) -> bool:
@@ -268,25 +268,25 @@ def _write_text(value: Any) -> str | None:
     return replace_surrogates(value if type(value) is str else write_json(value))
 
 
-def _make_marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+def _make_marks(sources: Sequence[Mapping[str, Any] | None], target: pa.StructType) -> pa.Array:
     blocks = [{} if source is None else source for source in sources]
     rows = [block.get("row") for block in blocks]
-    found = {
+    marks = {
         member.name: pa.array([_write_text(block.get(member.name)) for block in blocks], pa.string())
-        for member in wanted
+        for member in target
         if member.name != "row"
     }
-    found["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
+    marks["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays([found[member.name] for member in wanted], fields=list(wanted), mask=absent)
+    return pa.StructArray.from_arrays([marks[member.name] for member in target], fields=list(target), mask=absent)
 
 
-def _make_positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+def _make_positions(sources: Sequence[Mapping[str, Any] | None], target: pa.StructType) -> pa.Array:
     columns = list(zip(*read_positions(sources), strict=True)) or [()] * len(POSITION_TYPE)
     arrays = {
         member.name: _make_timestamps(column) if member.name == "time" else pa.array(column, member.type)
         for member, column in zip(POSITION_TYPE, columns, strict=True)
     }
-    chosen = [arrays[member.name] for member in wanted]
+    chosen = [arrays[member.name] for member in target]
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=absent)
+    return pa.StructArray.from_arrays(chosen, fields=list(target), mask=absent)

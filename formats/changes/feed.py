@@ -101,10 +101,10 @@ class ChangeFormat(Format, Protocol):
 
 def find_change_format(name: str) -> ChangeFormat:
     """Return the change format of this name. Raises InvalidOptionError for any other."""
-    found = find_format(name)
+    change_format = find_format(name)
     if not is_change_format(name):
         raise InvalidOptionError(f"events of the format '{name}' are not changes of rows")
-    return cast(ChangeFormat, found)
+    return cast(ChangeFormat, change_format)
 
 
 def is_change_format(name: str) -> bool:
@@ -160,10 +160,10 @@ def parse_time_units(settings: Settings) -> dict[str, str]:
     pairs: dict[str, str] = {}
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text)
+            units = json.loads(text)
         except ValueError as error:
             raise InvalidOptionError(f"'{TIME_UNITS}' is not a JSON object: {error}") from None
-        pairs = {str(column): str(unit) for column, unit in found.items()}
+        pairs = {str(column): str(unit) for column, unit in units.items()}
     else:
         for part in filter(None, map(str.strip, text.split(","))):
             column, _, unit = part.rpartition("=")
@@ -242,10 +242,10 @@ _CANAL = ("isDdl", "mysqlType", "pkNames")
 _MAXWELL = {"database", "table", "type", "data"}
 
 
-def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
+def find_advice(event: Mapping[str, Any], format: str) -> str | None:
     """Return what an event is and how to read it; None if its program is unknown.
 
-    `wanted`: the format that tried to read it.
+    `format`: the format that tried to read it.
     """
     data, metadata = event.get("data"), event.get("metadata")
     if event.keys() >= _CLOUD_EVENT:
@@ -269,8 +269,8 @@ def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
             "it is an Oracle GoldenGate event, which is not supported as a change; read it as it is with "
             "'format'='json'"
         )
-    if wanted != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
+    if format != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
         return "it is a Debezium change event; set 'format'='debezium-json'"
-    if wanted != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
+    if format != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
         return "it is a Maxwell event; set 'format'='maxwell-json'"
     return None

@@ -98,9 +98,9 @@ class MaxwellJsonDecoder(BatchDecoder):
 
 
 class _MaxwellReader(PayloadReader):
-    def __init__(self, wanted: StructType) -> None:
+    def __init__(self, schema: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
-        self._columns = ChangeColumns(wanted, None, encoding.rules.placeholder, lambda kind: encoding)
+        self._columns = ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding)
         self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -127,9 +127,9 @@ class _MaxwellReader(PayloadReader):
         if operation is None:
             if type(kind) is str and _NO_CHANGE.fullmatch(kind):
                 return NO_CHANGE
-            known = find_advice(event, MAXWELL_JSON)
-            if known is not None:
-                raise Undecodable(f"it is not a Maxwell event: {known}")
+            advice = find_advice(event, MAXWELL_JSON)
+            if advice is not None:
+                raise Undecodable(f"it is not a Maxwell event: {advice}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
         data, old = event.get("data"), event.get("old") or {}
         if type(data) is not dict or type(old) is not dict:

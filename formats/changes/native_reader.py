@@ -61,11 +61,11 @@ class NativeEnvelopeReader(PayloadReader):
 
     piece_events, piece_bytes = NATIVE_PIECE_EVENTS, NATIVE_PIECE_BYTES
 
-    def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
+    def __init__(self, module: Any, reference: EnvelopeReader, schema: StructType) -> None:
         """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
         self._module = module
         self._reference = reference
-        self._columns = EnvelopeColumns(reference, wanted)
+        self._columns = EnvelopeColumns(reference, schema)
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
@@ -78,31 +78,31 @@ class NativeEnvelopeReader(PayloadReader):
         if decoder is None:
             return self._reference.arrays(payloads, padded, problems)
         batch, unread = decoder.decode(*payloads.octets(), False)
-        found = pa.record_batch(batch)
-        there = np.ones(len(payloads), np.bool_)
+        rows = pa.record_batch(batch)
+        is_read = np.ones(len(payloads), np.bool_)
         if unread is not None:
-            there[np.frombuffer(unread, np.int64)] = False
-        read = np.flatnonzero(there)
-        there[read[~self._find_plain(found, connector)]] = False
+            is_read[np.frombuffer(unread, np.int64)] = False
+        read = np.flatnonzero(is_read)
+        is_read[read[~self._find_plain(rows, connector)]] = False
         inner = payloads if not prefix else payloads.take(read).skip_first(len(prefix))
         suspects = self._reference.search.find_others(inner)
-        there[read[suspects] if prefix else suspects] = False
+        is_read[read[suspects] if prefix else suspects] = False
         if connector is not None:
-            there[read[self._find_misnamed(found, read, payloads)]] = False
-        chosen = there[read]
+            is_read[read[self._find_misnamed(rows, read, payloads)]] = False
+        chosen = is_read[read]
         if not chosen.all():
-            found = found.take(make_array(np.flatnonzero(chosen)))
-        arrays = self._columns.make(found)
-        unread_rows: EventPositions = np.flatnonzero(~there)
+            rows = rows.take(make_array(np.flatnonzero(chosen)))
+        arrays = self._columns.make(rows)
+        unread_rows: EventPositions = np.flatnonzero(~is_read)
         if not len(unread_rows):
             return arrays
         return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
-    def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
+    def _find_plain(self, rows: pa.RecordBatch, connector: str | None) -> Any:
         """Return which envelopes are changes and, if that matters, come from the connector that they were read for."""
-        plain = find_plain(found)
+        plain = find_plain(rows)
         if connector is not None:
-            names = pc.fill_null(pc.struct_field(found.column("source"), "connector"), "")
+            names = pc.fill_null(pc.struct_field(rows.column("source"), "connector"), "")
             coded = names.dictionary_encode()
             if coded.dictionary.to_pylist() == [connector]:
                 return plain
@@ -113,16 +113,16 @@ class NativeEnvelopeReader(PayloadReader):
             plain = plain & same.to_numpy(zero_copy_only=False)
         return plain
 
-    def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
+    def _find_misnamed(self, rows: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
         """Return the places of rows of nulls whose columns may have the table's names in another case."""
-        empty = np.zeros(len(found), np.bool_)
+        empty = np.zeros(len(rows), np.bool_)
         for name in ("before", "after"):
             if name in self._columns.names:
-                empty |= _find_rows_of_nulls(found.column(name))
+                empty |= _find_rows_of_nulls(rows.column(name))
         places = [
-            place
-            for place in np.flatnonzero(empty).tolist()
-            if self._reference.can_be_misnamed(bytes(payloads.payload(int(read[place]))))
+            number
+            for number in np.flatnonzero(empty).tolist()
+            if self._reference.can_be_misnamed(bytes(payloads.payload(int(read[number]))))
         ]
         return np.array(places, np.int64)
 
@@ -189,10 +189,10 @@ _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 def _find_rows_of_nulls(image: pa.StructArray) -> Any:
     """Return which rows exist but have only nulls."""
     empty = image.is_valid().to_numpy(zero_copy_only=False)
-    for place in range(image.type.num_fields):
+    for number in range(image.type.num_fields):
         if not empty.any():
             break
-        empty = empty & image.field(place).is_null().to_numpy(zero_copy_only=False)
+        empty = empty & image.field(number).is_null().to_numpy(zero_copy_only=False)
     return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
 
 

@@ -72,12 +72,12 @@ class SchemasSeen:
         columns: Callable[[], StructType],
         position: Position,
         time: int | None,
-        place: tuple[int, int],
+        location: tuple[int, int],
     ) -> None:
         """Note the schema of an event: the one known by `key`, or else the result of `columns`.
 
-        `time`: the connector's time in microseconds since 1970, used if the position has none. `place`: the number of
-        the segment, and of the event in it.
+        `time`: the connector's time in microseconds since 1970, used if the position has none. `location`: the
+        number of the segment, and of the event in it.
         """
         schema = self._by_key.get(key)
         if schema is None:
@@ -88,25 +88,25 @@ class SchemasSeen:
         moment = time if committed is None else committed
         if moment is not None:
             schema.time = moment if schema.time is None else max(schema.time, moment)
-        segment, event = place
+        segment, event = location
         schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
 
     def _of(self, columns: StructType) -> _Schema:
-        found = next((schema for schema in self._schemas if schema.columns == columns), None)
-        if found is None:
-            found = _Schema(columns)
-            self._schemas.append(found)
-        return found
+        entry = next((schema for schema in self._schemas if schema.columns == columns), None)
+        if entry is None:
+            entry = _Schema(columns)
+            self._schemas.append(entry)
+        return entry
 
     def newest(self) -> StructType | None:
         """Return the columns of the newest schema, None if none was seen.
 
         Raises UnsupportedTypeError for a column of different types if nothing shows which one is newer.
         """
-        found = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
-        found = found or self._schemas
-        found.sort(key=lambda schema: schema.time or 0, reverse=True)
-        return merge_columns([schema.columns for schema in found]) if found else None
+        newest = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
+        newest = newest or self._schemas
+        newest.sort(key=lambda schema: schema.time or 0, reverse=True)
+        return merge_columns([schema.columns for schema in newest]) if newest else None
 
 
 def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
@@ -117,9 +117,9 @@ def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     types: dict[str, DataType] = {}
     for struct in structs:
         for column in struct.fields:
-            known = types.get(column.name)
+            type = types.get(column.name)
             here = join_path(path, column.name)
-            types[column.name] = column.dataType if known is None else _find_wider(known, column.dataType, here)
+            types[column.name] = column.dataType if type is None else _find_wider(type, column.dataType, here)
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 

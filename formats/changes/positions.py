@@ -42,22 +42,22 @@ def read_micros(block: Mapping[str, Any]) -> int | None:
 def read_positions(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
     """Return the position of each source block, NO_POSITION where there is none."""
     origins: dict[tuple[Any, Any, Any], str] = {}
-    found: list[Position] = []
+    positions: list[Position] = []
     for source in sources:
         if source is None:
-            found.append(NO_POSITION)
+            positions.append(NO_POSITION)
             continue
         lsn = source.get("lsn")
         if type(lsn) is not int or not 0 <= lsn < _LIMIT:
-            found.append(read_position(source))
+            positions.append(read_position(source))
             continue
         names = str(source.get("connector")), str(source.get("name")), str(source.get("db"))
         origin = origins.get(names)
         if origin is None:
             origin = origins[names] = _make_origin(source)
         micros = source.get("ts_us")
-        found.append((origin, lsn, 0, 0, micros if type(micros) is int else read_micros(source)))
-    return found
+        positions.append((origin, lsn, 0, 0, micros if type(micros) is int else read_micros(source)))
+    return positions
 
 
 def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
@@ -124,11 +124,11 @@ def split_binlog_name(name: str) -> tuple[str, int] | None:
 
 def _read_binlog_position(source: Mapping[str, Any], time: int | None) -> Position:
     file = split_binlog_name(str(source["file"]))
-    place, row = source.get("pos"), source.get("row")
-    if file is None or type(place) is not int or not 0 <= place < _LIMIT:
+    position, row = source.get("pos"), source.get("row")
+    if file is None or type(position) is not int or not 0 <= position < _LIMIT:
         return None, None, None, None, time
     origin = replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
-    return origin, file[1], place, _read_small_number(row), time
+    return origin, file[1], position, _read_small_number(row), time
 
 
 SOURCE_TYPE = pa.struct(
@@ -177,7 +177,7 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
         zero = make_array(np.zeros(count, np.int64))
         origins = _make_origins(block, ("connector", "name", "db"))
         return {"origin": origins, "major": make_array(lsn), "minor": zero, "row": zero, "time": times}
-    place = _fill(block["pos"], -1)
+    offsets = _fill(block["pos"], -1)
     by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
     origin = pa.nulls(count, pa.string())
     numbers: dict[str, tuple[_Numbers, _Mask]] = {
@@ -189,12 +189,12 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
             _put(numbers[name], by_lsn, np.broadcast_to(values, count))
     if by_binlog.any():
         prefixes, files = _split_binlog_names(block["file"])
-        known = by_binlog & (place >= 0) & (files >= 0)
+        is_complete = by_binlog & (offsets >= 0) & (files >= 0)
         texts = _make_origins({**block, "prefix": prefixes}, ("connector", "name", "server_id", "prefix"))
-        origin = pc.if_else(pa.array(known), texts, origin)
-        for name, values in (("major", files), ("minor", place), ("row", np.maximum(_fill(block["row"], 0), 0))):
-            _put(numbers[name], known, values)
-    arrays = {"origin": origin} | {name: pa.array(values, mask=~there) for name, (values, there) in numbers.items()}
+        origin = pc.if_else(pa.array(is_complete), texts, origin)
+        for name, values in (("major", files), ("minor", offsets), ("row", np.maximum(_fill(block["row"], 0), 0))):
+            _put(numbers[name], is_complete, values)
+    arrays = {"origin": origin} | {name: pa.array(values, mask=~is_set) for name, (values, is_set) in numbers.items()}
     arrays["time"] = times
     tells = np.zeros(count, np.bool_)
     for name in ("file", "change_lsn", "scn"):
@@ -221,10 +221,10 @@ def _repeat(text: bytes, count: int) -> pa.Array:
 
 def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
     """Replace the members at these rows by what `read_positions` finds."""
-    found = read_positions(source.take(pa.array(rows)).to_pylist())
+    positions = read_positions(source.take(pa.array(rows)).to_pylist())
     order = np.arange(len(source))
     order[rows] = len(source) + np.arange(len(rows))
-    for name, values in zip(("origin", "major", "minor", "row"), zip(*found, strict=True), strict=False):
+    for name, values in zip(("origin", "major", "minor", "row"), zip(*positions, strict=True), strict=False):
         both = pa.concat_arrays([arrays[name], pa.array(values, POSITION_TYPE.field(name).type)])
         arrays[name] = both.take(pa.array(order))
 
@@ -232,10 +232,10 @@ def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str
 def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
     """Split the names of binlog files into prefixes and numbers, -1 where there is no number."""
     coded = files.dictionary_encode()
-    found = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
-    prefixes = pa.array([prefix for prefix, _ in found], pa.string()).take(coded.indices)
-    numbers = np.array([*(number for _, number in found), -1], np.int64)
-    return prefixes, numbers[_fill(coded.indices, len(found))]
+    parts = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
+    prefixes = pa.array([prefix for prefix, _ in parts], pa.string()).take(coded.indices)
+    numbers = np.array([*(number for _, number in parts), -1], np.int64)
+    return prefixes, numbers[_fill(coded.indices, len(parts))]
 
 
 def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None:

@@ -172,18 +172,18 @@ class BatchDecoder(ABC):
         *,
         in_order: bool,
     ) -> pa.RecordBatch:
-        wanted: EventPositions | None = None
+        order_of_rows: EventPositions | None = None
         if reasons or not in_order:
             done = np.concatenate(order) if order else np.zeros(0, np.int64)
             good = np.ones(count, np.bool_)
             good[list(reasons)] = False
             kept = np.flatnonzero(good[done])
-            wanted = kept[np.argsort(done[kept], kind="stable")]
+            order_of_rows = kept[np.argsort(done[kept], kind="stable")]
         columns = []
-        for place, field in enumerate(self.schema):
-            parts = [piece[place] for piece in pieces]
+        for number, field in enumerate(self.schema):
+            parts = [piece[number] for piece in pieces]
             array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
-            columns.append(array if wanted is None else array.take(pa.array(wanted)))
+            columns.append(array if order_of_rows is None else array.take(pa.array(order_of_rows)))
         return make_record_batch(columns, self.schema, count - len(reasons))
 
     def _group_by_source(
@@ -205,8 +205,8 @@ class BatchDecoder(ABC):
 
     def _find_source(self, encoding_id: int, resolve: Resolve) -> _Source:
         """Look an encoding id up, and remember readable ones. Raises Undecodable if nothing can read its events."""
-        found = self._sources.get(encoding_id)
-        if found is None:
+        source = self._sources.get(encoding_id)
+        if source is None:
             try:
                 writer = resolve(encoding_id)
             except SchemaNotFoundError:
@@ -217,11 +217,11 @@ class BatchDecoder(ABC):
                     f"table is read as {self.format_name}"
                 )
             try:
-                found = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
+                source = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
             except (InvalidSchemaError, UnsupportedOperationError) as error:
                 raise Undecodable(f"events with encoding id {encoding_id} cannot be read: {error.message}") from None
-            self._sources[encoding_id] = found
-        return found
+            self._sources[encoding_id] = source
+        return source
 
 
 def limit_expansion(decoder: object, times: int) -> None:
@@ -244,9 +244,9 @@ def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa
     half = len(payloads) // 2
     parts = []
     for begin, end in ((0, half), (half, len(payloads))):
-        found = Problems()
-        parts.append(_read(source, payloads.part(begin, end), found))
-        for position, reason in found.reasons.items():
+        part_problems = Problems()
+        parts.append(_read(source, payloads.part(begin, end), part_problems))
+        for position, reason in part_problems.reasons.items():
             problems.add(begin + position, reason)
     return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
 

@@ -181,11 +181,11 @@ class StructColumn(Column):
         for index, value in enumerate(values):
             if value is not None and type(value) is not self._kind:
                 self.note_misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
-        there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
+        has_kind = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
-        positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
-        children = [array.take(positions) for array in self.children(present, rows[there], problems)]
-        return self._assemble(children, len(values), pa.array(~there))
+        positions = pa.array(np.cumsum(has_kind) - 1, pa.int64(), mask=~has_kind)
+        children = [array.take(positions) for array in self.children(present, rows[has_kind], problems)]
+        return self._assemble(children, len(values), pa.array(~has_kind))
 
     def _assemble(self, children: list[pa.Array], count: int, mask: pa.Array | None = None) -> pa.Array:
         if not children:
@@ -309,9 +309,9 @@ def find_column(option: str, name: str, columns: StructType) -> StructField:
     Raises InvalidOptionError unless exactly one column matches; a column spelled exactly so comes first.
     """
     names = columns.fieldNames()
-    found = [name] if name in names else [column for column in names if column.lower() == name.lower()]
-    if len(found) != 1:
+    matches = [name] if name in names else [column for column in names if column.lower() == name.lower()]
+    if len(matches) != 1:
         near = difflib.get_close_matches(name, names, 1, 0.6)
         hint = f"Did you mean '{near[0]}'?" if near else f"Its columns are {', '.join(names)}."
         raise InvalidOptionError(f"'{option}' names '{name}', which is not a column of the table. {hint}")
-    return columns[found[0]]
+    return columns[matches[0]]

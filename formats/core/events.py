@@ -94,11 +94,11 @@ class EventBuffer:
 
     def strip_nuls(self) -> EventBuffer:
         """Return every event without the NULs at its end, over the same bytes."""
-        there = np.flatnonzero(self.lengths)
-        if not len(there):
+        filled = np.flatnonzero(self.lengths)
+        if not len(filled):
             return self
         data = np.frombuffer(self.data, np.uint8)
-        padded = there[data[self.starts[there] + self.lengths[there] - 1] == 0]
+        padded = filled[data[self.starts[filled] + self.lengths[filled] - 1] == 0]
         if not len(padded):
             return self
         lengths = self.lengths.copy()
@@ -146,13 +146,13 @@ def find_texts(events: EventBuffer, texts: Sequence[bytes]) -> EventPositions:
     """Return the positions of the events that contain one of some texts."""
     module = native.get_module()
     if module is not None:
-        found = module.find_payloads(*events.octets(), list(texts))
-        return np.zeros(0, np.int64) if found is None else np.frombuffer(found, np.int64)
+        positions = module.find_payloads(*events.octets(), list(texts))
+        return np.zeros(0, np.int64) if positions is None else np.frombuffer(positions, np.int64)
     every = _read_span(events)
-    there = [text for text in texts if text in every]  # most often none of them
-    if not there:
+    present = [text for text in texts if text in every]  # most often none of them
+    if not present:
         return np.zeros(0, np.int64)
-    places = [place for place, payload in enumerate(events.payloads()) if any(map(payload.__contains__, there))]
+    places = [number for number, payload in enumerate(events.payloads()) if any(map(payload.__contains__, present))]
     return np.array(places, np.int64)
 
 
@@ -160,7 +160,7 @@ def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes
     """Return the positions of the events with a pattern. What matches it contains one of some texts."""
     suspects = find_texts(events, texts)
     search = re.compile(pattern).search
-    matching = [place for place, payload in enumerate(events.take(suspects).payloads()) if search(payload)]
+    matching = [number for number, payload in enumerate(events.take(suspects).payloads()) if search(payload)]
     return suspects[np.array(matching, np.int64)]
 
 
@@ -171,9 +171,9 @@ def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
     order = np.argsort(events.starts, kind="stable")
     starts, ends = events.starts[order], (events.starts + events.lengths)[order]
     data = memoryview(events.data)[: int(ends.max())]
-    found = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
-    positions = np.searchsorted(starts, found, side="right") - 1
-    inside = (positions >= 0) & (found < ends[positions])
+    matches = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
+    positions = np.searchsorted(starts, matches, side="right") - 1
+    inside = (positions >= 0) & (matches < ends[positions])
     return np.unique(order[positions[inside]])
 
 

@@ -208,12 +208,12 @@ def find_format(name: str) -> Format:
     Raises InvalidOptionError with all known names, or with the reason why an installed format cannot be used.
     """
     name = name.lower()
-    place = FORMATS.get(name)
-    if place is None:
+    location = FORMATS.get(name)
+    if location is None:
         return _installed_format(name)
-    module_name, _, class_name = place.partition(":")
-    found: Format = getattr(importlib.import_module(module_name), class_name)()
-    return found
+    module_name, _, class_name = location.partition(":")
+    format: Format = getattr(importlib.import_module(module_name), class_name)()
+    return format
 
 
 def list_format_names() -> list[str]:
@@ -229,18 +229,18 @@ def _installed_format(name: str) -> Format:
     else:
         raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(list_format_names())}")
     try:
-        found = point.load()()
+        format = point.load()()
     except Exception as error:
         raise InvalidOptionError(
             f"the format '{name}' ({point.value}) cannot be used: {type(error).__name__}: {error}"
         ) from error
-    wanted = _MEMBERS + (_CHANGE_MEMBERS if getattr(found, "changes", False) else ())
-    missing = [member for member in wanted if not hasattr(found, member)]
+    members = _MEMBERS + (_CHANGE_MEMBERS if getattr(format, "changes", False) else ())
+    missing = [member for member in members if not hasattr(format, member)]
     if missing:
         raise InvalidOptionError(f"the format '{name}' ({point.value}) has no {', '.join(missing)}")
-    if found.name != name:
-        raise InvalidOptionError(f"the format '{name}' ({point.value}) calls itself '{found.name}'")
-    checked: Format = found
+    if format.name != name:
+        raise InvalidOptionError(f"the format '{name}' ({point.value}) calls itself '{format.name}'")
+    checked: Format = format
     return checked
 
 

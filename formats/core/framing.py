@@ -47,8 +47,8 @@ def find_common_encoding_id(events: EventBuffer) -> int | None:
     module = native.get_module()
     if module is None:
         return None
-    found: int | None = module.common_encoding_id(*events.octets())
-    return found
+    encoding_id: int | None = module.common_encoding_id(*events.octets())
+    return encoding_id
 
 
 def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, str]]:
@@ -61,8 +61,8 @@ def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, st
         begin = events.starts[long_enough]
         framed = data[begin] == PROTOCOL_BYTE
         value = np.zeros(len(begin), np.uint32)
-        for place in range(1, HEADER_LENGTH):
-            value = (value << np.uint32(8)) | data[begin + place]
+        for position in range(1, HEADER_LENGTH):
+            value = (value << np.uint32(8)) | data[begin + position]
         signed = value.view(np.int32).astype(np.int64)
         ids[long_enough] = np.where(framed & (signed >= 0), signed, -1)
         for index in long_enough[~framed].tolist():

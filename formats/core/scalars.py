@@ -200,13 +200,13 @@ def write_json(value: Any) -> str:
         elif isinstance(current, dict):
             parts.append("{")
             left.append(_Written("}"))
-            for place, (key, member) in reversed(list(enumerate(current.items()))):
-                left += [member, _Written(f"{',' if place else ''}{_encode(key)}:")]
+            for number, (key, member) in reversed(list(enumerate(current.items()))):
+                left += [member, _Written(f"{',' if number else ''}{_encode(key)}:")]
         elif isinstance(current, list):
             parts.append("[")
             left.append(_Written("]"))
-            for place, member in reversed(list(enumerate(current))):
-                left += [member, _Written("," if place else "")]
+            for number, member in reversed(list(enumerate(current))):
+                left += [member, _Written("," if number else "")]
         else:
             parts.append(_encode(current))
     return "".join(parts)

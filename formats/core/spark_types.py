@@ -129,9 +129,9 @@ def parse_spark_type(name: object) -> DataType | None:
     """Return the primitive type with this `simpleString()`; None if there is no such type."""
     if not isinstance(name, str):
         return None
-    found = _PLAIN.get(name)
-    if found is not None:
-        return found
+    plain = _PLAIN.get(name)
+    if plain is not None:
+        return plain
     if match := _WITH_LENGTH.fullmatch(name):
         length = int(match[2])
         return CharType(length) if match[1] == "char" else VarcharType(length)

@@ -35,10 +35,10 @@ def make_length_check(table: StructType) -> FitLengths:
 
     def fit(batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = np.arange(batch.num_rows)
-        for place, name in enumerate(batch.schema.names):
+        for number, name in enumerate(batch.schema.names):
             if name in columns:
-                fitted = _fit(batch.column(place), columns[name], name, rows)
-                batch = batch.set_column(place, batch.schema.field(place), fitted)
+                fitted = _fit(batch.column(number), columns[name], name, rows)
+                batch = batch.set_column(number, batch.schema.field(number), fitted)
         return batch
 
     return fit
@@ -89,11 +89,11 @@ def _fit_texts(array: pa.Array, data_type: CharType | VarcharType, path: str, ro
     if bounds["max"] > longest:
         cut = pc.utf8_length(pc.utf8_rtrim(array, " "))
         if pc.max(cut).as_py() > longest:
-            place = pc.index(pc.greater(cut, longest), True).as_py()
+            index = pc.index(pc.greater(cut, longest), True).as_py()
             raise InvalidRowError(
                 column.format(
-                    rows[place],
-                    f"a text of {cut[place].as_py():,} characters, but {data_type.simpleString()} has at most "
+                    rows[index],
+                    f"a text of {cut[index].as_py():,} characters, but {data_type.simpleString()} has at most "
                     f"{longest:,} (EXCEED_LIMIT_LENGTH)",
                 )
             )

@@ -62,9 +62,9 @@ def find_list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
 NOT_UTF8 = "a string that is not valid UTF-8"
 
 
-def spread(cells: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
-    """Put the cells at the places where `there` is true, and null at the others."""
-    return cells.take(pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there))
+def spread(cells: pa.Array, filled: npt.NDArray[np.bool_]) -> pa.Array:
+    """Put the cells at the places where `filled` is true, and null at the others."""
+    return cells.take(pa.array(np.cumsum(filled) - 1, pa.int64(), mask=~filled))
 
 
 class Cells(ABC):
@@ -84,10 +84,10 @@ class Cells(ABC):
         """Return the cells of any array, null where it is null. Raises InvalidRowError for a forbidden null."""
         if array.null_count == 0:
             return self.write_present(array, rows)
-        there = array.is_valid().to_numpy(zero_copy_only=False)
+        validity = array.is_valid().to_numpy(zero_copy_only=False)
         if not nullable:
-            self.refuse(rows[np.flatnonzero(~there)[0]], self.no_null)
-        return spread(self.write_present(array.drop_null(), rows[there]), there)
+            self.refuse(rows[np.flatnonzero(~validity)[0]], self.no_null)
+        return spread(self.write_present(array.drop_null(), rows[validity]), validity)
 
     def refuse(self, row: int, value: str) -> None:
         """Raise InvalidRowError: the value at this row of the batch cannot be written."""

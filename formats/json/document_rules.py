@@ -58,34 +58,34 @@ def convert_to_draft4(value: Any) -> Any:
     """Convert a schema of draft 3 to draft 4."""
     if not isinstance(value, dict):
         return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
-    found = value | _map_values(convert_to_draft4, _select_inner(value))
+    converted = value | _map_values(convert_to_draft4, _select_inner(value))
     for key in BY_NAME:
         if inner := _read_by_name(value, key):
-            found[key] = _map_values(convert_to_draft4, inner)
-    if isinstance(found.get("required"), bool):
-        del found["required"]  # its object says so instead
+            converted[key] = _map_values(convert_to_draft4, inner)
+    if isinstance(converted.get("required"), bool):
+        del converted["required"]  # its object says so instead
     properties = _read_by_name(value, "properties")
     demanded = [
         name for name, schema in properties.items() if isinstance(schema, dict) and schema.get("required") is True
     ]
     if demanded:
-        found["required"] = demanded
-    if "dependencies" in found:
-        found["dependencies"] = _map_values(
-            lambda names: [names] if isinstance(names, str) else names, found["dependencies"]
+        converted["required"] = demanded
+    if "dependencies" in converted:
+        converted["dependencies"] = _map_values(
+            lambda names: [names] if isinstance(names, str) else names, converted["dependencies"]
         )
-    if "divisibleBy" in found:
-        found["multipleOf"] = found.pop("divisibleBy")
-    extended = found.pop("extends", [])
+    if "divisibleBy" in converted:
+        converted["multipleOf"] = converted.pop("divisibleBy")
+    extended = converted.pop("extends", [])
     if extended:
-        found["allOf"] = [*found.get("allOf", []), *(extended if isinstance(extended, list) else [extended])]
-    if "disallow" in found:
-        found["not"] = {"anyOf": _list_choices(found.pop("disallow"))}
-    if "type" in found and not _is_plain(found["type"]):
-        choices = _list_choices(found.pop("type"))
+        converted["allOf"] = [*converted.get("allOf", []), *(extended if isinstance(extended, list) else [extended])]
+    if "disallow" in converted:
+        converted["not"] = {"anyOf": _list_choices(converted.pop("disallow"))}
+    if "type" in converted and not _is_plain(converted["type"]):
+        choices = _list_choices(converted.pop("type"))
         if {} not in choices:
-            found["anyOf"] = choices
-    return found
+            converted["anyOf"] = choices
+    return converted
 
 
 def _select_inner(value: dict[str, Any]) -> dict[str, Any]:
@@ -192,22 +192,22 @@ def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
         root = {key: inner for key, inner in root.items() if key != "$schema"}
     if old:
         root, named = convert_to_draft4(root), ("Draft4Validator",)
-    found: list[jsonschema_rs.Validator] = []
+    validators: list[jsonschema_rs.Validator] = []
     reasons: list[str] = []
     for name in named or (*_OLD, _NEW):
-        if name in _OLD and found:
+        if name in _OLD and validators:
             continue  # draft 4 stands for drafts before 7, and is tried only where draft 7 does not accept the schema
         try:
             make: Callable[..., jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
-            found.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_refuse_retrieval))
+            validators.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_refuse_retrieval))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reasons.append(str(error).split("\n", 1)[0])
-    if not found:
+    if not validators:
         raise InvalidSchemaError(
             f"the JSON schema says {rule}, so each row is checked before it is written, but the schema cannot be used "
             f"for that: {shorten(reasons[0])}"
         )
-    return found
+    return validators
 
 
 def _refuse_retrieval(address: str) -> NoReturn:

@@ -60,9 +60,9 @@ class DocumentParser:
     def value(self, text: str, begin: int) -> tuple[Any, int]:
         """Return the value that begins at a place, after any white space, and its end. Raises Undecodable."""
         if text[begin : begin + 1] in _WHITE_SPACE:
-            found = _BLANKS.match(text, begin)
-            assert found is not None
-            begin = found.end()
+            match = _BLANKS.match(text, begin)
+            assert match is not None
+            begin = match.end()
         try:
             return self.choose_scan(text)(text, begin)
         except StopIteration as error:
@@ -86,10 +86,10 @@ class DocumentParser:
 
     def document(self, text: str) -> Any:
         """Parse a whole text as one value. Raises Undecodable."""
-        found, end = self.value(text, 0)
+        document, end = self.value(text, 0)
         if end != len(text):
             raise Undecodable(f"something follows the JSON document at character {end}")
-        return found
+        return document
 
 
 def _parse_signed(digits: str) -> int | NumberText:

@@ -162,5 +162,5 @@ def _make_property(column: EditedColumn, timestamps: str) -> dict[str, Any]:
     text = convert_spark_to_json_schema(
         StructType([column.field]), epoch_timestamps=timestamps != ISO, defaults=defaults
     )
-    found: dict[str, Any] = json.loads(text)["properties"][column.field.name]
-    return found
+    property: dict[str, Any] = json.loads(text)["properties"][column.field.name]
+    return property

@@ -196,9 +196,9 @@ class _JsonReader(PayloadReader):
             # Too short to be nested too deeply. If everything is ASCII, bytes and characters have the same places, and
             # the parser can run over the whole text: a document is valid only if it ends where its event ends, and
             # then the parser has not read beyond the event.
-            found = self._scan_all(compact)
-            if found is not None:
-                return found
+            parsed = self._scan_all(compact)
+            if parsed is not None:
+                return parsed
         documents = []
         for row, payload in enumerate(compact.payloads()):
             try:
@@ -216,10 +216,10 @@ class _JsonReader(PayloadReader):
         try:
             text = str(memoryview(payloads.data)[begin:end], "ascii")
             scan = self._parser.choose_scan(text, bare=self._wrapped)
-            found = [scan(text, place) for place in (payloads.starts - begin).tolist()]
+            scanned = [scan(text, start) for start in (payloads.starts - begin).tolist()]
         except (StopIteration, ValueError, RecursionError):
             return None
-        documents, ends = zip(*found, strict=True)
+        documents, ends = zip(*scanned, strict=True)
         if list(ends) != (payloads.starts + payloads.lengths - begin).tolist():
             return None
         return list(documents)

@@ -136,9 +136,9 @@ class KeptCells(StringCells):
 
 def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     buffer = cells.buffers()[2]
-    found = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
+    octets = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
     # One pass over the bytes is much cheaper than a search for each of 34 characters.
-    special = np.unique(found[(found < 0x20) | (found == ord('"')) | (found == ord("\\"))])
+    special = np.unique(octets[(octets < 0x20) | (octets == ord('"')) | (octets == ord("\\"))])
     for character, replacement in _ESCAPES:
         if character[0] in special:
             cells = pc.replace_substring(cells, pattern=character, replacement=replacement)

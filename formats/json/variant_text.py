@@ -68,16 +68,16 @@ class _VariantText:
             if isinstance(step, str):
                 pieces.append(step)
                 continue
-            place, depth = step
-            basic, kind = self._value[place] & 3, self._value[place] >> 2
+            at, depth = step
+            basic, kind = self._value[at] & 3, self._value[at] >> 2
             if basic == 1:
-                pieces.append(write_string(self._text(place + 1, kind)))
+                pieces.append(write_string(self._text(at + 1, kind)))
             elif basic == 0:
-                pieces.append(self._scalar(place + 1, kind))
+                pieces.append(self._scalar(at + 1, kind))
             elif depth == self._deepest:
                 raise Misfit(f"a VARIANT whose arrays and objects are nested more than {depth} levels deep")
             else:
-                keys, places = self._object(place) if basic == 2 else self._array(place)
+                keys, places = self._object(at) if basic == 2 else self._array(at)
                 pieces.append("{" if basic == 2 else "[")
                 left.append("}" if basic == 2 else "]")
                 for index in range(len(places) - 1, -1, -1):
@@ -86,25 +86,25 @@ class _VariantText:
                     left.append(f"{begin}{write_string(keys[index])}:" if basic == 2 else begin)
         return pieces
 
-    def _number(self, place: int, size: int, *, signed: bool = False) -> int:
-        return int.from_bytes(self._bytes(place, size), "little", signed=signed)
+    def _number(self, at: int, size: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self._bytes(at, size), "little", signed=signed)
 
-    def _bytes(self, place: int, size: int) -> bytes:
-        found = self._value[place : place + size]
-        if len(found) < size:
+    def _bytes(self, at: int, size: int) -> bytes:
+        octets = self._value[at : at + size]
+        if len(octets) < size:
             raise ValueError("they end too early")
-        return found
+        return octets
 
-    def _text(self, place: int, size: int) -> str:
-        return self._bytes(place, size).decode()
+    def _text(self, at: int, size: int) -> str:
+        return self._bytes(at, size).decode()
 
-    def _object(self, place: int) -> tuple[list[str], list[int]]:
+    def _object(self, at: int) -> tuple[list[str], list[int]]:
         """Return the keys of an object, and the places of its values."""
-        kind = self._value[place] >> 2
+        kind = self._value[at] >> 2
         size = 4 if kind & 16 else 1
-        count = self._number(place + 1, size)
+        count = self._number(at + 1, size)
         id_size, offset_size = (kind >> 2 & 3) + 1, (kind & 3) + 1
-        ids = place + 1 + size
+        ids = at + 1 + size
         keys = [self._keys[self._number(ids + index * id_size, id_size)] for index in range(count)]
         if not is_sorted_as_in_java(keys):
             raise Misfit(
@@ -113,39 +113,39 @@ class _VariantText:
             )
         return keys, self._places(ids + count * id_size, count, offset_size)
 
-    def _array(self, place: int) -> tuple[list[str], list[int]]:
-        kind = self._value[place] >> 2
+    def _array(self, at: int) -> tuple[list[str], list[int]]:
+        kind = self._value[at] >> 2
         size = 4 if kind & 4 else 1
-        return [], self._places(place + 1 + size, self._number(place + 1, size), (kind & 3) + 1)
+        return [], self._places(at + 1 + size, self._number(at + 1, size), (kind & 3) + 1)
 
     def _places(self, offsets: int, count: int, size: int) -> list[int]:
         data = offsets + (count + 1) * size
         return [data + self._number(offsets + index * size, size) for index in range(count)]
 
-    def _scalar(self, place: int, kind: int) -> str:
+    def _scalar(self, at: int, kind: int) -> str:
         if kind in _CONSTANTS:
             return _CONSTANTS[kind]
         if kind in _NUMBERS:
-            return str(self._number(place, _NUMBERS[kind], signed=True))
+            return str(self._number(at, _NUMBERS[kind], signed=True))
         if kind in _DECIMALS:
-            return _write_decimal(self._number(place + 1, _DECIMALS[kind], signed=True), self._number(place, 1))
+            return _write_decimal(self._number(at + 1, _DECIMALS[kind], signed=True), self._number(at, 1))
         if kind == _DOUBLE:
-            return write_double(struct.unpack("<d", self._bytes(place, 8))[0])
+            return write_double(struct.unpack("<d", self._bytes(at, 8))[0])
         if kind == _FLOAT:
-            return write_float(np.frombuffer(self._bytes(place, 4), "<f4")[0])
+            return write_float(np.frombuffer(self._bytes(at, 4), "<f4")[0])
         if kind == _STRING:
-            return write_string(self._text(place + 4, self._number(place, 4)))
-        return f'"{self._quoted(place, kind)}"'
+            return write_string(self._text(at + 4, self._number(at, 4)))
+        return f'"{self._quoted(at, kind)}"'
 
-    def _quoted(self, place: int, kind: int) -> str:
+    def _quoted(self, at: int, kind: int) -> str:
         if kind == _DATE:
-            return write_date(self._number(place, 4, signed=True))
+            return write_date(self._number(at, 4, signed=True))
         if kind in (_TIMESTAMP, _TIMESTAMP_NTZ):
-            return write_time(self._number(place, 8, signed=True)) + ("+00:00" if kind == _TIMESTAMP else "")
+            return write_time(self._number(at, 8, signed=True)) + ("+00:00" if kind == _TIMESTAMP else "")
         if kind == _BINARY:
-            return base64.b64encode(self._bytes(place + 4, self._number(place, 4))).decode()
+            return base64.b64encode(self._bytes(at + 4, self._number(at, 4))).decode()
         if kind == _UUID:
-            return str(UUID(bytes=self._bytes(place, 16)))
+            return str(UUID(bytes=self._bytes(at, 16)))
         raise Misfit(f"a VARIANT that has no JSON (it holds a value of the unknown kind {kind})")
 
 
@@ -165,7 +165,7 @@ def _read_keys(metadata: bytes) -> list[str]:
 def write_string(text: str) -> str:
     """Return a string in JSON. Like Java, it writes the codes of control characters in capitals."""
     written = _encode(text)
-    return _CODE.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", written) if "\\u00" in written else written
+    return _CODE.sub(lambda match: f"{match[1]}\\u00{match[2].upper()}", written) if "\\u00" in written else written
 
 
 def _write_decimal(unscaled: int, scale: int) -> str:

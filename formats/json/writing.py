@@ -117,12 +117,12 @@ def _fit(rows: StructType, table: StructType) -> StructType:
         if column is None:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
         column_type = order_like(column.dataType, field.dataType)
-        given, wanted = field.dataType.simpleString(), column_type.simpleString()
-        if given != wanted and find_wider_number(field.dataType, column.dataType) != column.dataType:
+        row_type, declared_type = field.dataType.simpleString(), column_type.simpleString()
+        if row_type != declared_type and find_wider_number(field.dataType, column.dataType) != column.dataType:
             raise InvalidSchemaError(
-                f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
+                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
             )
-        data_type = column_type if given == wanted else field.dataType
+        data_type = column_type if row_type == declared_type else field.dataType
         fields.append(StructField(field.name, data_type, column.nullable))
     return StructType(fields)
 
@@ -131,12 +131,12 @@ class _Object(JsonCells):
     def __init__(self, path: str, struct: StructType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
-        for place, field in enumerate(struct.fields):
-            begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
-            known = node.properties.get(field.name) if isinstance(node, model.Object) else None
-            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, known, level + 1)
+        for number, field in enumerate(struct.fields):
+            begin = ("{" if number == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
+            member = node.properties.get(field.name) if isinstance(node, model.Object) else None
+            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, member, level + 1)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
-            if field.nullable and known is not None and not known.takes_null:
+            if field.nullable and member is not None and not member.takes_null:
                 cells.no_null = _NO_NULL
                 demanded = isinstance(node, model.Object) and field.name in node.required
                 nulls = Nulls.REFUSED if demanded else Nulls.LEFT_OUT
@@ -181,9 +181,9 @@ class _Object(JsonCells):
 class _Array(JsonCells):
     def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        known = node.items if isinstance(node, model.Array) else None
-        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, known, level + 1)
-        self._nullable = _can_take_null(array.containsNull, known, self._element)
+        items = node.items if isinstance(node, model.Array) else None
+        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
+        self._nullable = _can_take_null(array.containsNull, items, self._element)
 
     def plan(self) -> Spec:
         return ("list", (b"", int(self._nullable), *self._element.plan()))
@@ -199,10 +199,10 @@ class _Array(JsonCells):
 class _Map(JsonCells):
     def __init__(self, path: str, map_type: MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        known = node.values if isinstance(node, model.Map) else None
+        values = node.values if isinstance(node, model.Map) else None
         self._key = StringCells(join_path(path, "key"))
-        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, known, level + 1)
-        self._nullable = _can_take_null(map_type.valueContainsNull, known, self._value)
+        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
+        self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
     def plan(self) -> Spec:
         return ("map", (b"", int(self._nullable), *self._value.plan()))

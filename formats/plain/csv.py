@@ -79,22 +79,22 @@ class Dialect:
     @classmethod
     def of(cls, settings: Settings) -> Dialect:
         """Read the table's options. Raises InvalidOptionError for characters that contradict each other."""
-        found = cls(
+        dialect = cls(
             _read_character(settings, DELIMITER, ","),
             _read_character(settings, QUOTE, '"'),
             _read_character(settings, ESCAPE, _read_character(settings, QUOTE, '"')),
             settings.get(NULL_VALUE, ""),
         )
-        if found.delimiter in (found.quote, found.escape):
+        if dialect.delimiter in (dialect.quote, dialect.escape):
             raise InvalidOptionError(
                 f"'{DELIMITER}'='{settings.get(DELIMITER, ',')}' is the quote or escape character too. Choose another."
             )
-        if any(sign in found.null for sign in (found.delimiter, found.quote, "\r", "\n")):
+        if any(sign in dialect.null for sign in (dialect.delimiter, dialect.quote, "\r", "\n")):
             raise InvalidOptionError(
-                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so it cannot be one "
+                f"'{NULL_VALUE}'='{dialect.null}' holds a delimiter, a quote or a line break, so it cannot be one "
                 "field. Choose another."
             )
-        return found
+        return dialect
 
 
 def _read_character(settings: Settings, key: str, default: str) -> str:
@@ -167,11 +167,13 @@ class CsvFormat:
 
 
 def _check_columns(rows: StructType, table: StructType) -> None:
-    found = [(field.name, replace_char_types(field.dataType).simpleString()) for field in rows]
-    wanted = [(field.name, replace_char_types(field.dataType).simpleString()) for field in table]
-    if found != wanted:
-        given, declared = (", ".join(" ".join(column) for column in columns) for columns in (found, wanted))
-        raise InvalidSchemaError(f"the rows have the columns {given}, but the table has {declared}, in this order")
+    row_columns = [(field.name, replace_char_types(field.dataType).simpleString()) for field in rows]
+    table_columns = [(field.name, replace_char_types(field.dataType).simpleString()) for field in table]
+    if row_columns != table_columns:
+        shown, declared = (
+            ", ".join(" ".join(column) for column in columns) for columns in (row_columns, table_columns)
+        )
+        raise InvalidSchemaError(f"the rows have the columns {shown}, but the table has {declared}, in this order")
 
 
 class _Records:
@@ -202,34 +204,34 @@ class _Records:
             )
         text = text.removesuffix("\n").removesuffix("\r")
         null = self._dialect.null
-        found: list[str | None]
+        texts: list[str | None]
         if any(sign in text for sign in self._special):
-            found = self._split_quoted(text)
+            texts = self._split_quoted(text)
         else:
-            found = [None if field == null else field for field in text.split(self._dialect.delimiter)]
-        if len(found) != self._columns:
-            has, wanted = format_count(len(found), "field"), format_count(self._columns, "column")
-            raise Undecodable(f"it has {has}, but the table has {wanted}")
-        return found
+            texts = [None if field == null else field for field in text.split(self._dialect.delimiter)]
+        if len(texts) != self._columns:
+            has, expected = format_count(len(texts), "field"), format_count(self._columns, "column")
+            raise Undecodable(f"it has {has}, but the table has {expected}")
+        return texts
 
     def _split_quoted(self, text: str) -> list[str | None]:
-        found: list[str | None] = []
-        place = 0
+        texts: list[str | None] = []
+        at = 0
         while True:
-            match = self._field.match(text, place)
+            match = self._field.match(text, at)
             assert match is not None  # an unquoted field may be empty
-            place = match.end()
+            at = match.end()
             quoted, plain = match.groups()
             if quoted is not None:
-                found.append(self._escaped.sub(r"\1", quoted))
+                texts.append(self._escaped.sub(r"\1", quoted))
             else:
-                found.append(None if plain == self._dialect.null else plain)
-            if place == len(text):
-                return found
-            if text[place] != self._dialect.delimiter:
-                what = "a line break" if text[place] in "\r\n" else f"the character {text[place]!r}"
-                raise Undecodable(f"it is not a CSV record: {what} at character {place} is out of place")
-            place += 1
+                texts.append(None if plain == self._dialect.null else plain)
+            if at == len(text):
+                return texts
+            if text[at] != self._dialect.delimiter:
+                what = "a line break" if text[at] in "\r\n" else f"the character {text[at]!r}"
+                raise Undecodable(f"it is not a CSV record: {what} at character {at} is out of place")
+            at += 1
 
 
 class CsvDecoder(BatchDecoder):
@@ -249,7 +251,7 @@ class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
         struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
-        column_numbers = {field.name: place for place, field in enumerate(table)}
+        column_numbers = {field.name: number for number, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
         self._width = len(table)
         self._columns: list[tuple[int, Column, bool]] = []
@@ -272,8 +274,8 @@ class _CsvReader(PayloadReader):
                 records.append(nothing)
         rows = np.arange(len(records))
         arrays = []
-        for place, column, nullable in self._columns:
-            array = column.build([record[place] for record in records], rows, problems)
+        for number, column, nullable in self._columns:
+            array = column.build([record[number] for record in records], rows, problems)
             if not nullable:
                 require_values(array, column, rows, problems)
             arrays.append(array)

@@ -92,13 +92,13 @@ class WholeEventFormat:
         return _WholeEventEncoder()
 
     def _check(self, schema: StructType) -> None:
-        wanted = self.columns[0].dataType
-        if len(schema) == 1 and isinstance(schema[0].dataType, type(wanted)):
+        type_of_event = self.columns[0].dataType
+        if len(schema) == 1 and isinstance(schema[0].dataType, type(type_of_event)):
             return
-        found = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema) or "none"
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema) or "none"
         raise UnsupportedTypeError(
-            f"a {self.name} table has exactly one column, of type {wanted.typeName().upper()}, but these were given: "
-            f"{found}; use format {self.others} for others"
+            f"a {self.name} table has exactly one column, of type {type_of_event.typeName().upper()}, but these were "
+            f"given: {columns}; use format {self.others} for others"
         )
 
 

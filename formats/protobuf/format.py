@@ -120,12 +120,12 @@ class ProtobufDecoder(BatchDecoder):
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
-            found = read_message_type(writer.schema_text)
-            if found.full_name != self._message.full_name:
+            written_type = read_message_type(writer.schema_text)
+            if written_type.full_name != self._message.full_name:
                 raise InvalidSchemaError(
-                    f"it is of type '{found.full_name}', but the table is of type '{self._message.full_name}'"
+                    f"it is of type '{written_type.full_name}', but the table is of type '{self._message.full_name}'"
                 )
-            _check_kinds(found, self._message, set())
+            _check_kinds(written_type, self._message, set())
         return self._reader
 
 
@@ -247,8 +247,13 @@ class ProtobufEncoder(BatchEncoder):
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._setters = [
-            (place, make_setter(find_field(message, column), column.dataType), table[column.name].nullable, column.name)
-            for place, column in enumerate(struct.fields)
+            (
+                number,
+                make_setter(find_field(message, column), column.dataType),
+                table[column.name].nullable,
+                column.name,
+            )
+            for number, column in enumerate(struct.fields)
         ]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -268,8 +273,8 @@ class ProtobufEncoder(BatchEncoder):
 
     def _make_payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()
-        for place, put, nullable, name in self._setters:
-            value = values[place]
+        for number, put, nullable, name in self._setters:
+            value = values[number]
             if value is None:
                 if nullable:
                     continue
@@ -299,9 +304,9 @@ def _check_rows(rows: StructType, table: StructType) -> None:
     for field in rows:
         if field.name not in columns:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        wanted = order_like(columns[field.name].dataType, field.dataType).simpleString()
-        given = field.dataType.simpleString()
-        if given != wanted:
+        declared_type = order_like(columns[field.name].dataType, field.dataType).simpleString()
+        row_type = field.dataType.simpleString()
+        if row_type != declared_type:
             raise InvalidSchemaError(
-                f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
+                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
             )

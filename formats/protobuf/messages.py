@@ -46,13 +46,13 @@ def read_message_type(text: str) -> Descriptor:
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError:
-        there = ", ".join(
+        names = ", ".join(
             f"{file.package}.{message.name}" if file.package else message.name
             for file in files
             for message in file.message_type
         )
         raise InvalidSchemaError(
-            f"the Protobuf schema has no message '{name}'; its messages are {there or 'none'}"
+            f"the Protobuf schema has no message '{name}'; its messages are {names or 'none'}"
         ) from None
 
 
@@ -116,16 +116,16 @@ class _Files:
         return file
 
     def _remove_missing(self, file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
-        there = [name for name in file.dependency if name not in self._missing]
-        if len(there) == len(file.dependency):
+        dependencies = [name for name in file.dependency if name not in self._missing]
+        if len(dependencies) == len(file.dependency):
             return file
-        found = descriptor_pb2.FileDescriptorProto()
-        found.CopyFrom(file)
-        public = [file.dependency[place] for place in file.public_dependency]
-        del found.dependency[:], found.public_dependency[:], found.weak_dependency[:]
-        found.dependency.extend(there)
-        found.public_dependency.extend(there.index(name) for name in public if name in there)
-        return found
+        reduced = descriptor_pb2.FileDescriptorProto()
+        reduced.CopyFrom(file)
+        public = [file.dependency[number] for number in file.public_dependency]
+        del reduced.dependency[:], reduced.public_dependency[:], reduced.weak_dependency[:]
+        reduced.dependency.extend(dependencies)
+        reduced.public_dependency.extend(dependencies.index(name) for name in public if name in dependencies)
+        return reduced
 
 
 def find_message_class(descriptor: Descriptor) -> type[Message]:
@@ -139,23 +139,23 @@ _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 def find_length_without_padding(payload: bytes) -> int:
     """Return the length of a message without the NULs after it; for other payloads, the whole length."""
-    place, whole = 0, len(payload)
+    at, whole = 0, len(payload)
     groups: list[int] = []
     try:
-        while place < whole:
-            if payload[place] == 0 and not groups:
-                return place if payload.count(0, place) == whole - place else whole
-            tag, place = _read_varint(payload, place)
+        while at < whole:
+            if payload[at] == 0 and not groups:
+                return at if payload.count(0, at) == whole - at else whole
+            tag, at = _read_varint(payload, at)
             kind = tag & 7
             if kind == _VARINT:
-                _, place = _read_varint(payload, place)
+                _, at = _read_varint(payload, at)
             elif kind == _FIXED64:
-                place += 8
+                at += 8
             elif kind == _LENGTH:
-                length, place = _read_varint(payload, place)
-                place += length
+                length, at = _read_varint(payload, at)
+                at += length
             elif kind == _FIXED32:
-                place += 4
+                at += 4
             elif kind == _GROUP:
                 groups.append(tag >> 3)
             elif kind != _END_GROUP or not groups or groups.pop() != tag >> 3:
@@ -165,11 +165,11 @@ def find_length_without_padding(payload: bytes) -> int:
     return whole
 
 
-def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
+def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
     """Read the varint at a place; return it and the place after it. Raises ValueError if there is none."""
     number = 0
-    for count, byte in enumerate(payload[place : place + _LONGEST_VARINT]):
+    for count, byte in enumerate(payload[at : at + _LONGEST_VARINT]):
         number |= (byte & 127) << (7 * count)
         if byte < 128:
-            return number, place + count + 1
+            return number, at + count + 1
     raise ValueError("no varint")

@@ -92,14 +92,14 @@ def has_json_texts(message: Descriptor) -> bool:
 
 def is_repeated(field: FieldDescriptor) -> bool:
     """Return whether a field may have several values, by whatever way the library's release offers."""
-    found = getattr(field, "is_repeated", None)
-    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
+    repeated = getattr(field, "is_repeated", None)
+    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if repeated is None else repeated)
 
 
 def is_required(field: FieldDescriptor) -> bool:
     """Return whether a message must have the field, by whatever way the library's release offers."""
-    found = getattr(field, "is_required", None)
-    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
+    required = getattr(field, "is_required", None)
+    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if required is None else required)
 
 
 def find_entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:

@@ -66,13 +66,13 @@ def fill_from_json(message: Message, text: str) -> None:
 
 def _check_strings(message: Any) -> None:
     """Raise Undecodable for a string that is not UTF-8, which the library would show as a Python bytes literal."""
-    for field, found in message.ListFields():
-        values = [found]
+    for field, content in message.ListFields():
+        values = [content]
         if is_map(field):
             # Strings among the keys and values of maps are checked when they are read.
-            field, values = find_entry_fields(field)[1], list(found.values())
+            field, values = find_entry_fields(field)[1], list(content.values())
         elif is_repeated(field):
-            values = list(found)
+            values = list(content)
         if field.message_type is not None:
             for value in values:
                 _check_strings(value)
@@ -167,19 +167,19 @@ def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
     for field in message.DESCRIPTOR.fields:
         if is_required(field) and not message.HasField(field.name):
             yield f"{path}{field.name}"
-    for field, found in message.ListFields():
+    for field, content in message.ListFields():
         if field.message_type is None:
             continue
         here = f"{path}{field.name}"
         if is_map(field):
             if find_entry_fields(field)[1].message_type is not None:
-                for key, value in found.items():
+                for key, value in content.items():
                     yield from iterate_missing_fields(value, f"{here}[{key!r}].")
         elif is_repeated(field):
-            for place, value in enumerate(found):
-                yield from iterate_missing_fields(value, f"{here}[{place}].")
+            for index, value in enumerate(content):
+                yield from iterate_missing_fields(value, f"{here}[{index}].")
         else:
-            yield from iterate_missing_fields(found, f"{here}.")
+            yield from iterate_missing_fields(content, f"{here}.")
 
 
 def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:

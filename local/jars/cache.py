@@ -70,9 +70,9 @@ def _find_missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifa
     return missing
 
 
-def _find_settings(given: Path | None) -> Path | None:
-    if given is not None:
-        return given.absolute()
+def _find_settings(path: Path | None) -> Path | None:
+    if path is not None:
+        return path.absolute()
     named = os.environ.get(ivy.SETTINGS_VARIABLE)
     return Path(named).absolute() if named else None
 
@@ -96,11 +96,11 @@ def _fetch(
                 "of the Ivy settings file (it must expect a Maven layout)"
             )
         if not artifact.matches(fetched):
-            found, size = hash_file(fetched), fetched.stat().st_size
+            checksum, size = hash_file(fetched), fetched.stat().st_size
             # Ivy's cache would deliver the same bytes at the next try.
             shutil.rmtree(staging)
             raise SetupError(
-                f"wrong checksum: fetched {artifact.relative_path} has sha256 {found} ({size} bytes), expected "
+                f"wrong checksum: fetched {artifact.relative_path} has sha256 {checksum} ({size} bytes), expected "
                 f"{artifact.sha256} ({artifact.size} bytes). Nothing was kept. The repository or mirror delivers "
                 f"another file: run again, or use another one by --ivy-settings FILE or {ivy.SETTINGS_VARIABLE}"
             )

@@ -86,12 +86,12 @@ def find_ivy_jar() -> Path:
     places: list[Path] = []
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.submodule_search_locations:
-        places += [Path(place, "jars") for place in spec.submodule_search_locations]
+        places += [Path(location, "jars") for location in spec.submodule_search_locations]
     if home := os.environ.get("SPARK_HOME"):
         places.append(Path(home, "jars"))
-    for place in places:
-        if found := sorted(place.glob("ivy-[0-9]*.jar")):
-            return found[-1]
+    for directory in places:
+        if jars := sorted(directory.glob("ivy-[0-9]*.jar")):
+            return jars[-1]
     raise SetupError(
         f"no ivy-*.jar in {', '.join(map(str, places)) or 'pyspark (it is not installed)'}: "
         "install pyspark with its jars (pip install pyspark), or set SPARK_HOME to a Spark distribution"

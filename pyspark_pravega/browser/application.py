@@ -62,16 +62,16 @@ class ScopeTotals:
 
 def select_names(names: Sequence[str], text: str) -> list[str]:
     """Return the names that contain a text."""
-    wanted = text.lower()
-    return [name for name in names if wanted in name.lower()]
+    part = text.lower()
+    return [name for name in names if part in name.lower()]
 
 
 def search(names: Sequence[str], text: str, number: int) -> PageOfNames:
     """Return a page of the names that contain a text; the last page if there is no such page."""
-    found = select_names(names, text)
-    pages = max(1, -(-len(found) // PER_PAGE))
+    matching = select_names(names, text)
+    pages = max(1, -(-len(matching) // PER_PAGE))
     number = min(max(1, number), pages)
-    return PageOfNames(found[(number - 1) * PER_PAGE : number * PER_PAGE], len(found), number, pages)
+    return PageOfNames(matching[(number - 1) * PER_PAGE : number * PER_PAGE], len(matching), number, pages)
 
 
 _HERE = Path(__file__).parent
@@ -158,8 +158,8 @@ class Pages:
 
     def show_health(self, request: Request) -> Response:
         """Say what the controller, the segment stores and the registry answer."""
-        found = self._health.look("", time.monotonic() + _HEALTH_SECONDS)
-        facts = {"checks": found.value, "age": found.age} if found else {"checks": (), "age": None}
+        answer = self._health.look("", time.monotonic() + _HEALTH_SECONDS)
+        facts = {"checks": answer.value, "age": answer.age} if answer else {"checks": (), "age": None}
         return self._render(request, "health.html", **facts)
 
     @asynccontextmanager
@@ -175,8 +175,8 @@ class Pages:
         while not self._over.wait(SECONDS_OF_WATCH):
             try:
                 self._kept[1].note_queries(self._catalog.queries().to_pylist())
-                for key, asked in self._looked.items():
-                    WATCHED[key.rpartition(" ")[2]](asked)
+                for key, moment in self._looked.items():
+                    WATCHED[key.rpartition(" ")[2]](moment)
             except PravegaError:
                 continue  # whoever looks is told why
 
@@ -202,9 +202,9 @@ class Pages:
             if text.lower() in scope.lower()
         ]
         names = {scope: self._names.find(scope) for scope in scopes} if text else {}
-        found = [(scope, name) for scope, listed in names.items() for name in select_names(listed or (), text)]
+        matching = [(scope, name) for scope, listed in names.items() for name in select_names(listed or (), text)]
         unlisted = [scope for scope, listed in names.items() if listed is None]
-        return self._render(request, "scopes.html", scopes=rows, text=text, found=found, unlisted=unlisted)
+        return self._render(request, "scopes.html", scopes=rows, text=text, found=matching, unlisted=unlisted)
 
     def show_scope(self, request: Request) -> Response:
         """List the tables of a scope, a page at a time."""
@@ -228,21 +228,21 @@ class Pages:
 
     def show_table(self, request: Request) -> Response:
         """Show one part of what is known of a table."""
-        place = request.path_params["scope"], request.path_params["table"]
-        asked = AskedTable(self._catalog, *place, self._kept, request.query_params)
-        summary = asked.summarize()
+        names = request.path_params["scope"], request.path_params["table"]
+        table = AskedTable(self._catalog, *names, self._kept, request.query_params)
+        summary = table.summarize()
         tabs = {tab.key: tab for tab in list_tabs(summary)}
         tab = tabs.get(request.path_params.get("tab", "columns"))
         if tab is None:
             raise HTTPException(404)
         problem, facts = None, {}
         try:
-            facts = dict(tab.collect(asked))
+            facts = dict(tab.collect(table))
         except PravegaError as error:
             problem = Problem.of(error)
         if tab.key in WATCHED:
-            self._looked.put(f"{asked.sql_name} {tab.key}", asked)
-        about = {"place": asked, "summary": summary, "tabs": tabs.values(), "tab": tab, "problem": problem}
+            self._looked.put(f"{table.sql_name} {tab.key}", table)
+        about = {"place": table, "summary": summary, "tabs": tabs.values(), "tab": tab, "problem": problem}
         return self._render(request, "table.html", problem.status if problem else 200, facts=facts, **about)
 
     def show_queries(self, request: Request) -> Response:
@@ -252,8 +252,8 @@ class Pages:
         deadline = time.monotonic() + self._patience
         for scope in scopes:
             self._work.begin(scope)
-        found = {scope: self._work.look(scope, deadline) for scope in scopes}
-        work = [answer.value for answer in found.values() if answer is not None]
+        answers = {scope: self._work.look(scope, deadline) for scope in scopes}
+        work = [answer.value for answer in answers.values() if answer is not None]
         writers = sorted((one for each in work for one in each.writers), key=lambda one: one.time, reverse=True)
         return self._render(
             request,
@@ -262,7 +262,7 @@ class Pages:
             writers=[(one, name_writer(one.writer, queries)) for one in writers[:_MOST_LISTED]],
             consumers=[one for each in work for one in each.consumers][:_MOST_LISTED],
             hidden=sorted({sentence for each in work for sentence in each.hidden}),
-            asked=[scope for scope, answer in found.items() if answer is None],
+            asked=[scope for scope, answer in answers.items() if answer is None],
         )
 
     def show_query(self, request: Request) -> Response:
@@ -271,10 +271,10 @@ class Pages:
         queries = self._catalog.queries().to_pylist()
         histories = self._kept[1]
         histories.note_queries(queries)
-        if found := [query for query in queries if query["name"] == name]:
-            for query in found:
+        if matching := [query for query in queries if query["name"] == name]:
+            for query in matching:
                 query["charts"] = [histories.draw((query["into"], name, key), RATES[key]) for key in RATES]
-            return self._render(request, "query.html", name=name, queries=found)
+            return self._render(request, "query.html", name=name, queries=matching)
         raise HTTPException(404)
 
     def show_error(self, request: Request, error: PravegaError) -> Response:
@@ -297,12 +297,12 @@ class Pages:
 
     def show_missing(self, request: Request, error: HTTPException) -> Response:
         """Say that there is no such page, and which one is near."""
-        place, _, last = request.url.path.rpartition("/")
-        known = [tab.key for tab in TABS] if place.startswith("/tables/") else [] if place else ["queries", "health"]
-        near = find_nearest(last, known)
-        cure = f"Did you mean {place}/{near}?" if near else "Begin with the list of scopes."
+        section, _, last = request.url.path.rpartition("/")
+        tabs = [tab.key for tab in TABS] if section.startswith("/tables/") else [] if section else ["queries", "health"]
+        near = find_nearest(last, tabs)
+        cure = f"Did you mean {section}/{near}?" if near else "Begin with the list of scopes."
         problem = Problem(error.status_code, "", "There is no such page.", cure)
-        links = [(f"{place}/{near}", f"{place}/{near}")] if near else []
+        links = [(f"{section}/{near}", f"{section}/{near}")] if near else []
         return self._render(request, "problem.html", error.status_code, problem=problem, near=links)
 
     def show_fault(self, request: Request, _error: Exception) -> Response:
@@ -319,14 +319,14 @@ class Pages:
         deadline = time.monotonic() + self._patience
         for table in tables:
             self._summaries.begin(table)
-        found = [self._summaries.look(table, deadline) for table in tables]
-        return [None if answer is None else answer.value for answer in found]
+        answers = [self._summaries.look(table, deadline) for table in tables]
+        return [None if answer is None else answer.value for answer in answers]
 
     def _count(self, scope: str, deadline: float) -> int | Problem | None:
         """Return the number of a scope's tables, why it is not known, or None if that takes too long for a page."""
         try:
-            found = self._names.look(scope, deadline)
-            return None if found is None else len(found.value)
+            answer = self._names.look(scope, deadline)
+            return None if answer is None else len(answer.value)
         except PravegaError as error:
             return Problem.of(error)
 
@@ -335,16 +335,16 @@ class Pages:
         if not isinstance(count, int) or count > _MOST_ADDED_UP:
             return None
         self._totals.begin(scope)
-        found = self._totals.look(scope, deadline)
-        return None if found is None else found.value
+        answer = self._totals.look(scope, deadline)
+        return None if answer is None else answer.value
 
     def _add_up(self, scope: str) -> ScopeTotals:
         names = [quote_all((scope, name)) for name in self._names.get(scope, 60).value]
         for name in names:
             self._summaries.begin(name)
-        found = [self._summaries.get(name, 60).value for name in names]
-        segments, size = sum(one.segments or 0 for one in found), sum(one.bytes or 0 for one in found)
-        return ScopeTotals(len(found), segments, size, sum(one.error is not None for one in found))
+        summaries = [self._summaries.get(name, 60).value for name in names]
+        segments, size = sum(one.segments or 0 for one in summaries), sum(one.bytes or 0 for one in summaries)
+        return ScopeTotals(len(summaries), segments, size, sum(one.error is not None for one in summaries))
 
     def _render(self, request: Request, template: str, status: int = 200, **facts: Any) -> Response:
         url = request.url.remove_query_params("reload")

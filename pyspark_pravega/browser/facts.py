@@ -122,8 +122,8 @@ class AskedTable:
         return rows
 
 
-def _collect_columns(asked: AskedTable) -> Facts:
-    table = asked.load()
+def _collect_columns(page: AskedTable) -> Facts:
+    table = page.load()
     columns = [
         {
             "name": field.name,
@@ -136,36 +136,41 @@ def _collect_columns(asked: AskedTable) -> Facts:
     return {"columns": columns, "properties": sorted(table.properties.items()), "hidden": table.hidden_columns}
 
 
-def _collect_schemas(asked: AskedTable) -> Facts:
-    rows = asked.inspect("schemas")
+def _collect_schemas(page: AskedTable) -> Facts:
+    rows = page.inspect("schemas")
     return {"versions": compare_versions(rows), "policy": rows[0]["compatibility"] if rows else None}
 
 
-def _collect_rows(asked: AskedTable) -> Facts:
-    wanted = AskedRows.of(asked.query)
-    found = find_newest_rows(asked.catalog, asked.load(), (asked.scope, asked.name), wanted)
-    rows = found.rows.to_pylist()
+def _collect_rows(page: AskedTable) -> Facts:
+    selection = AskedRows.of(page.query)
+    newest = find_newest_rows(page.catalog, page.load(), (page.scope, page.name), selection)
+    rows = newest.rows.to_pylist()
     for row in rows:
         if "_segment" in row:  # the table's page need not repeat scope and stream in each row
             row["_segment"] = row["_segment"].rpartition("/")[2].partition(".")[0]
         if row.get(COMMITTED) is not None:
             row[COMMITTED] = row[COMMITTED].strftime("%m-%d %H:%M:%S")
-    facts = {"names": found.rows.schema.names, "numbers": _find_numbers(found.rows), "rows": rows, "says": found.says}
-    return {**facts, "asked": wanted, "older": found.older, "columns": asked.load().schema.names}
+    facts = {
+        "names": newest.rows.schema.names,
+        "numbers": _find_numbers(newest.rows),
+        "rows": rows,
+        "says": newest.says,
+    }
+    return {**facts, "asked": selection, "older": newest.older, "columns": page.load().schema.names}
 
 
-def _collect_segments(asked: AskedTable) -> Facts:
-    segments = asked.inspect("segments")
-    growth, series = asked.growths.measure(asked.sql_name, segments), (asked.sql_name, "growth")
-    asked.histories.note(series, None if growth is None else growth.bytes / max(growth.seconds, 0.001))
-    events, note = _ask_for_more(lambda: asked.inspect("scale_events"))
+def _collect_segments(page: AskedTable) -> Facts:
+    segments = page.inspect("segments")
+    growth, series = page.growths.measure(page.sql_name, segments), (page.sql_name, "growth")
+    page.histories.note(series, None if growth is None else growth.bytes / max(growth.seconds, 0.001))
+    events, note = _ask_for_more(lambda: page.inspect("scale_events"))
     return {
         "picture": draw_segments(segments, events),
         "size": {"width": WIDTH, "left": LEFT, "top": TOP},
         "segments": segments[-_MOST_SEGMENTS:],
         "left_out": max(0, len(segments) - _MOST_SEGMENTS),
         "growth": growth,
-        "charts": [asked.histories.draw(series, "bytes/s")],
+        "charts": [page.histories.draw(series, "bytes/s")],
         "note": note,
     }
 
@@ -178,27 +183,27 @@ def _ask_for_more(ask: Callable[[], list[T]]) -> tuple[list[T], Problem | None]:
         return [], Problem.of(error)
 
 
-def _collect_versions(asked: AskedTable) -> Facts:
-    versions = asked.load().history(newest=_VERSIONS)
+def _collect_versions(page: AskedTable) -> Facts:
+    versions = page.load().history(newest=_VERSIONS)
     complete = not versions or versions[0].version == 1
     return {"versions": versions[::-1], "complete": complete, "rates": count_commits(versions, complete)}
 
 
-def _collect_transactions(asked: AskedTable) -> Facts:
-    return {"transactions": asked.inspect("transactions")}
+def _collect_transactions(page: AskedTable) -> Facts:
+    return {"transactions": page.inspect("transactions")}
 
 
-def _collect_consumers(asked: AskedTable) -> Facts:
-    consumers = asked.catalog.consumers(asked.sql_name)
-    queries = asked.catalog.queries().to_pylist()
-    address = find_address(asked.sql_name) or ""
-    writers, note = _ask_for_more(lambda: asked.catalog.writers(quote_all((asked.scope,))))
+def _collect_consumers(page: AskedTable) -> Facts:
+    consumers = page.catalog.consumers(page.sql_name)
+    queries = page.catalog.queries().to_pylist()
+    address = find_address(page.sql_name) or ""
+    writers, note = _ask_for_more(lambda: page.catalog.writers(quote_all((page.scope,))))
     for one in consumers:
-        asked.histories.note((asked.sql_name, "consumer", one.consumer), one.bytes_behind)
+        page.histories.note((page.sql_name, "consumer", one.consumer), one.bytes_behind)
     return {
         "consumers": consumers,
         "charts": [
-            asked.histories.draw((asked.sql_name, "consumer", one.consumer), f"{one.consumer}, bytes behind")
+            page.histories.draw((page.sql_name, "consumer", one.consumer), f"{one.consumer}, bytes behind")
             for one in consumers
         ],
         "queries": list(find_queries_of(address, queries)),

@@ -43,8 +43,8 @@ class KeptAnswers(Generic[T]):
 
     def get(self, name: str, patience: float) -> Answer[T]:
         """Return the answer, or an older one, if there is one, after `patience` seconds. Raises the errors of `ask`."""
-        found = self.look(name, time.monotonic() + patience)
-        return Answer(self.begin(name).result(), 0) if found is None else found
+        answer = self.look(name, time.monotonic() + patience)
+        return Answer(self.begin(name).result(), 0) if answer is None else answer
 
     def look(self, name: str, deadline: float) -> Answer[T] | None:
         """Return the answer, or None if there is none by a time of `time.monotonic`. Raises the errors of `ask`."""

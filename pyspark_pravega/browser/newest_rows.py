@@ -75,34 +75,34 @@ class NewestRows:
     older: AskedRows | None = None
 
 
-def find_newest_rows(catalog: PravegaCatalog, table: Table, place: tuple[str, str], asked: AskedRows) -> NewestRows:
+def find_newest_rows(catalog: PravegaCatalog, table: Table, names: tuple[str, str], selection: AskedRows) -> NewestRows:
     """Read the newest rows of a table, which has this scope and name. Raises the errors of reading it."""
     if not has_one_stream(table):
-        limit = _MOST_ROWS if asked.text else asked.skip + WANTED
-        rows = _select(table.scan(limit=limit).to_arrow(), asked)
-        older = AskedRows(None, asked.skip + WANTED, asked.column, asked.text)
+        limit = _MOST_ROWS if selection.text else selection.skip + WANTED
+        rows = _select(table.scan(limit=limit).to_arrow(), selection)
+        older = AskedRows(None, selection.skip + WANTED, selection.column, selection.text)
         return NewestRows(
-            rows[asked.skip :][:WANTED],
+            rows[selection.skip :][:WANTED],
             "Rows of such a table have no common order. These are the first ones that were found.",
-            older if rows.num_rows >= asked.skip + WANTED else None,
+            older if rows.num_rows >= selection.skip + WANTED else None,
         )
     what = ""
     if getattr(find_format(table.properties[FORMAT.key]), "changes", False):
-        table = catalog.load_table(quote_all((place[0], f"{place[1]}$changelog")))
+        table = catalog.load_table(quote_all((names[0], f"{names[1]}$changelog")))
         what = "The events of this table are changes of rows. These are the changes. "
-    return _read_window(catalog, table, place, what, asked)
+    return _read_window(catalog, table, names, what, selection)
 
 
 def _read_window(
-    catalog: PravegaCatalog, table: Table, place: tuple[str, str], what: str, asked: AskedRows
+    catalog: PravegaCatalog, table: Table, names: tuple[str, str], what: str, selection: AskedRows
 ) -> NewestRows:
     """Read as much as a page may before the place that was asked for."""
     columns = [*(name for name in _PLACE if name in table.hidden_columns), *table.schema.names]
     versions = _list_versions(table)
     commits = _Commits(versions)
-    end = next((version for version in versions if version.version == asked.until), None)
+    end = next((version for version in versions if version.version == selection.until), None)
     before = [version for version in versions if end is None or version.version < end.version]
-    places = [version.position for version in before] or ([] if versions else _list_watermarks(catalog, place))
+    places = [version.position for version in before] or ([] if versions else _list_watermarks(catalog, names))
     after = table.size(end.position).bytes if end else 0
 
     @cache
@@ -116,18 +116,20 @@ def _read_window(
             first, limit = first - 1, WANTED
         start = places[first] if first >= 0 else None
     rows = table.scan(columns, limit=limit, start=start, end=end.position if end else None, options=_OPTIONS).to_arrow()
-    older = None if start is None or not before else AskedRows(before[first].version, 0, asked.column, asked.text)
+    older = (
+        None if start is None or not before else AskedRows(before[first].version, 0, selection.column, selection.text)
+    )
     if limit is not None:
         return NewestRows(
-            _select(_add_times(rows, commits), asked),
+            _select(_add_times(rows, commits), selection),
             f"{what}The newest rows are the last of {format_bytes(measure(start))} of events between two known "
             "positions, too much to read for a page. These are the first ones after the earlier position.",
             older,
         )
-    rows = _select(rows, asked)
-    taken = _sort(rows, commits, asked.skip + WANTED)[asked.skip :]
-    if rows.num_rows > asked.skip + WANTED:
-        older = AskedRows(asked.until, asked.skip + WANTED, asked.column, asked.text)
+    rows = _select(rows, selection)
+    taken = _sort(rows, commits, selection.skip + WANTED)[selection.skip :]
+    if rows.num_rows > selection.skip + WANTED:
+        older = AskedRows(selection.until, selection.skip + WANTED, selection.column, selection.text)
     return NewestRows(_add_times(rows.take(pa.array(taken, pa.int64())), commits), f"{what}{_ORDER}", older)
 
 
@@ -139,20 +141,20 @@ def _list_versions(table: Table) -> Sequence[TableVersion]:
         return []  # the user may not read the commit log
 
 
-def _list_watermarks(catalog: PravegaCatalog, place: tuple[str, str]) -> list[str]:
-    cuts = catalog.inspect(quote_all(place), "stream_cuts").to_pylist()
+def _list_watermarks(catalog: PravegaCatalog, names: tuple[str, str]) -> list[str]:
+    cuts = catalog.inspect(quote_all(names), "stream_cuts").to_pylist()
     return [cut["stream_cut"] for cut in cuts if cut["kind"] == "watermark"]
 
 
-def _select(rows: pa.Table, asked: AskedRows) -> pa.Table:
+def _select(rows: pa.Table, selection: AskedRows) -> pa.Table:
     """Return the rows that have the text in the column, as the page shows it."""
-    if not asked.text or asked.column not in rows.schema.names:
+    if not selection.text or selection.column not in rows.schema.names:
         return rows
-    column, wanted = rows[asked.column], asked.text
+    column, text = rows[selection.column], selection.text
     if not pa.types.is_string(column.type):
         texts = [format_cell(value, sys.maxsize) for value in column.to_pylist()]
         column = pa.chunked_array([pa.array(texts, pa.string())])
-    return rows.filter(pc.match_substring(column, wanted, ignore_case=True))
+    return rows.filter(pc.match_substring(column, text, ignore_case=True))
 
 
 class _Commits:
@@ -177,21 +179,21 @@ class _Commits:
         return bisect_right(self._ends[segment], offset)
 
 
-def _sort(rows: pa.Table, commits: _Commits, wanted: int) -> list[int]:
+def _sort(rows: pa.Table, commits: _Commits, count: int) -> list[int]:
     """Return which rows are the newest, as many as wanted."""
     if _PLACE[0] not in rows.schema.names:
-        return list(reversed(range(max(0, rows.num_rows - wanted), rows.num_rows)))
+        return list(reversed(range(max(0, rows.num_rows - count), rows.num_rows)))
     seen, turns = Counter[str](), Counter[tuple[str, int]]()
     keys: list[tuple[int, int, str, int]] = []
     segments, offsets = (rows[name].to_pylist() for name in _PLACE)
     for index in range(rows.num_rows - 1, -1, -1):
         segment = segments[index]
         seen[segment] += 1
-        if seen[segment] <= wanted:
+        if seen[segment] <= count:
             version = commits.find(segment, offsets[index])
             turns[segment, version] += 1
             keys.append((-version, turns[segment, version], segment, index))
-    return [key[-1] for key in sorted(keys)[:wanted]]
+    return [key[-1] for key in sorted(keys)[:count]]
 
 
 def _add_times(rows: pa.Table, commits: _Commits) -> pa.Table:
@@ -201,5 +203,5 @@ def _add_times(rows: pa.Table, commits: _Commits) -> pa.Table:
         return rows
     places = map(commits.find, *(rows[name].to_pylist() for name in _PLACE))
     unknown = 0 if versions[0].version > 1 else -1  # the first one that is listed may stand for earlier ones
-    times = [None if place in (unknown, len(versions)) else versions[place].time for place in places]
+    times = [None if index in (unknown, len(versions)) else versions[index].time for index in places]
     return rows.add_column(0, COMMITTED, pa.array(times, pa.timestamp("s", "UTC")))

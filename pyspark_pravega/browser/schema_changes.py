@@ -39,13 +39,13 @@ class ShownSchema:
 
 def compare_versions(rows: Sequence[Mapping[str, Any]]) -> list[ShownSchema]:
     """Compare rows of the metadata table `schemas`, each with the one before of its type; return the newest first."""
-    found: list[ShownSchema] = []
+    schemas: list[ShownSchema] = []
     before: dict[str, tuple[dict[str, str], list[str]]] = {}
     for row in sorted(rows, key=lambda row: row["schema_id"]):
         columns, problem = _describe_columns(row["format"], row["schema"])
         lines = _split_text(row["schema"])
         old_columns, old_lines = before.get(row["type"], ({}, []))
-        found.append(
+        schemas.append(
             ShownSchema(
                 version=row["version"],
                 type=row["type"],
@@ -56,7 +56,7 @@ def compare_versions(rows: Sequence[Mapping[str, Any]]) -> list[ShownSchema]:
             )
         )
         before[row["type"]] = columns, lines
-    return found[::-1]
+    return schemas[::-1]
 
 
 def _describe_columns(registry_format: str, text: str | None) -> tuple[dict[str, str], str | None]:

@@ -59,19 +59,19 @@ def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mappin
     Without rows of `scale_events`, for a user without the right to them, a sealed segment seems to end with the epoch
     after its own.
     """
-    known = [row for row in segments if row["key_range_start"] is not None]
-    if not known:
+    placed = [row for row in segments if row["key_range_start"] is not None]
+    if not placed:
         return None
     ended = {segment: event["epoch"] for event in events for segment in event["sealed_segments"]}
     times: dict[int, datetime | None] = {event["epoch"]: event["scaled_at"] for event in events}
-    newest = max([row["epoch"] for row in known] + list(times))
-    oldest = min(row["epoch"] for row in known)
+    newest = max([row["epoch"] for row in placed] + list(times))
+    oldest = min(row["epoch"] for row in placed)
     first = max(oldest, newest - _MOST_EPOCHS + 1)
     step = (WIDTH - LEFT) / (newest - first + 1)
-    largest = max(row["bytes"] for row in known)
-    height = _HEIGHT if newest > oldest else min(_HEIGHT, _HEIGHT_OF_SEGMENT * len(known))
+    largest = max(row["bytes"] for row in placed)
+    height = _HEIGHT if newest > oldest else min(_HEIGHT, _HEIGHT_OF_SEGMENT * len(placed))
     boxes = []
-    for row in known:
+    for row in placed:
         end = ended.get(row["segment_id"], row["epoch"] + 1) if row["sealed"] else newest + 1
         if end > first:
             span = ((max(row["epoch"], first) - first) * step, (end - first) * step)

@@ -132,8 +132,8 @@ def _add_program(name: str) -> None:
             check_start(name, launch, catalog)
             if takes_ports:
                 _check_port(arguments, host, port)
-        known = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
-        if program.spark and not known and ".controller-uri=" not in " ".join(arguments):
+        uri = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
+        if program.spark and not uri and ".controller-uri=" not in " ".join(arguments):
             click.echo(
                 f"The catalog '{catalog}' has no controller yet: set PRAVEGA_CONTROLLER_URI or give --controller-uri "
                 "(`pyspark-pravega local start` runs one here).",

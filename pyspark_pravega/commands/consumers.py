@@ -53,14 +53,14 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
 
     with _connect(controller_uri) as pravega:
         if table is not None:
-            found = _list_consumers(pravega, _parse_stream(table))
+            consumers = _list_consumers(pravega, _parse_stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
-            found = list(list_consumers_of_scopes(pravega, scopes))
-    if not found:
+            consumers = list(list_consumers_of_scopes(pravega, scopes))
+    if not consumers:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
         return
-    rows = [_HEADER, *(_build_row(status) for status in found)]
+    rows = [_HEADER, *(_build_row(status) for status in consumers)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for consumer, stream, behind, position in rows:
         click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")
@@ -108,12 +108,17 @@ def _list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
         raise StreamNotFoundError(f"{error.message.rstrip('.')}.{hint}") from error
 
 
-def _build_row(found: ConsumerStatus) -> tuple[str, str, str, str]:
+def _build_row(status: ConsumerStatus) -> tuple[str, str, str, str]:
     from pyspark_pravega.sql.identifiers import quote_all
 
-    behind = "unknown" if found.bytes_behind is None else f"{found.bytes_behind:,}"
-    position = "kept by its readers" if found.position is None else found.position.to_text()
-    return quote_all((found.scope, found.name)), quote_all((found.stream.scope, found.stream.name)), behind, position
+    behind = "unknown" if status.bytes_behind is None else f"{status.bytes_behind:,}"
+    position = "kept by its readers" if status.position is None else status.position.to_text()
+    return (
+        quote_all((status.scope, status.name)),
+        quote_all((status.stream.scope, status.stream.name)),
+        behind,
+        position,
+    )
 
 
 def _parse_stream(table: str) -> Stream:

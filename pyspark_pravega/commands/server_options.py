@@ -22,5 +22,5 @@ def add_server_options(function: F) -> F:
 
 def collect_settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
     """Return the addresses that were given as a catalog's conf."""
-    given = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
-    return {key: text for key, text in given.items() if text is not None}
+    settings = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
+    return {key: text for key, text in settings.items() if text is not None}

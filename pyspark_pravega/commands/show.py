@@ -77,7 +77,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
     from pyspark_pravega.sql.options.changes import KEY_VALUE_FORMAT
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
-        found = catalog.load_table(table)
+        loaded = catalog.load_table(table)
         columns = [
             {
                 "column": field.name,
@@ -85,13 +85,13 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
                 "nullable": field.nullable,
                 "comment": (field.metadata or {}).get("comment", ""),
             }
-            for field in found.spark_schema
+            for field in loaded.spark_schema
         ]
-        properties = [{"property": key, "value": text} for key, text in found.properties.items()]
-        own_schema = found.properties.get(FORMAT.key) not in (None, KEY_VALUE_FORMAT)
-        versions = [asdict(version) for version in found.schema_versions()] if own_schema else []
+        properties = [{"property": key, "value": text} for key, text in loaded.properties.items()]
+        own_schema = loaded.properties.get(FORMAT.key) not in (None, KEY_VALUE_FORMAT)
+        versions = [asdict(version) for version in loaded.schema_versions()] if own_schema else []
     if as_json:
-        print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
+        print_json({"table": loaded.name, "columns": columns, "properties": loaded.properties, "versions": versions})
         return
     print_table(columns, ("column", "type", "nullable", "comment"))
     click.echo()
@@ -119,18 +119,18 @@ def head(  # noqa: PLR0913  (as many as the command has)
     """Show the first rows of a TABLE, reading no more than they need."""
     from pyspark_pravega.commands.show_output import print_json, print_table
 
-    given = {}
+    texts = {}
     for text in options:
         key, sign, value = text.partition("=")
         if not sign:
             raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
-        given[key] = value
+        texts[key] = value
     with _connect(controller_uri, schema_registry_uri) as catalog:
-        found = catalog.load_table(table).scan(columns or None, limit=rows, options=given).to_arrow()
+        rows_read = catalog.load_table(table).scan(columns or None, limit=rows, options=texts).to_arrow()
     if as_json:
-        print_json(found.to_pylist())
+        print_json(rows_read.to_pylist())
         return
-    print_table(found.to_pylist(), found.schema.names, right=_list_number_columns(found))
+    print_table(rows_read.to_pylist(), rows_read.schema.names, right=_list_number_columns(rows_read))
 
 
 @show.command()
@@ -164,14 +164,14 @@ def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, s
     from pyspark_pravega.commands.show_output import print_json, print_table
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
-        found = catalog.inspect(table, name)
-    rows = found.to_pylist()
+        table_rows = catalog.inspect(table, name)
+    rows = table_rows.to_pylist()
     if as_json:
         print_json(rows)
     elif not rows:
         click.echo(f"There are no {name} of {table}.")
     else:
-        print_table(rows, found.schema.names, right=_list_number_columns(found))
+        print_table(rows, table_rows.schema.names, right=_list_number_columns(table_rows))
 
 
 @show.command()

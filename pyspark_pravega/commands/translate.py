@@ -39,27 +39,27 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
         with show_errors():
             check_catalog_name(catalog)
             text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
-            found = translated(text, catalog=catalog, checkpoint=checkpoint)
+            translation = translated(text, catalog=catalog, checkpoint=checkpoint)
     except OSError as error:
         raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{script} cannot be read, because it is not UTF-8 text: {error}.") from error
     if output is None:
-        click.echo(found.script, nl=False)
+        click.echo(translation.script, nl=False)
     else:
-        output.write_text(found.script, encoding="utf-8")
-    _summarize(script, found)
-    sys.exit(found.exit_code)
+        output.write_text(translation.script, encoding="utf-8")
+    _summarize(script, translation)
+    sys.exit(translation.exit_code)
 
 
-def _summarize(script: Path, found: Translation) -> None:
+def _summarize(script: Path, translation: Translation) -> None:
     counts = dict.fromkeys(_COLOURS, 0)
-    for finding in found.findings:
+    for finding in translation.findings:
         word = finding.severity.value
         counts[word] += 1
         click.echo(f"{script}:{finding.line}: {click.style(word, fg=_COLOURS[word])}: {finding.text}", err=True)
     click.echo(
-        f"{script}: {format_count(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to "
-        f"check: {counts['CHECK']}, notes: {counts['note']}",
+        f"{script}: {format_count(translation.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, "
+        f"to check: {counts['CHECK']}, notes: {counts['note']}",
         err=True,
     )

@@ -62,31 +62,31 @@ def _check_packages() -> Iterator[CheckResult]:
             "In a checkout, run `make setup` or `pip install .`; elsewhere install a wheel that `make wheel` made.",
         )
         return
-    wrong, found = [], []
+    wrong, installed = [], []
     for requirement in requirements:
         match = re.match(r"([A-Za-z0-9_.-]+)\s*([^;]*)(;.*extra.*)?", requirement)
         if match is None or match[3]:
             continue
-        name, wanted = match[1], match[2].strip()
+        name, versions = match[1], match[2].strip()
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            wrong.append(f"{name}{wanted} is missing")
+            wrong.append(f"{name}{versions} is missing")
             continue
-        found.append(f"{name} {version}")
-        if not _is_within(version, wanted):
-            wrong.append(f"{name} is {version}, but must be {wanted}")
+        installed.append(f"{name} {version}")
+        if not _is_within(version, versions):
+            wrong.append(f"{name} is {version}, but must be {versions}")
     if wrong:
         advice = f"Run: {sys.executable} -m pip install --upgrade pyspark-pravega"
         yield CheckResult("Packages", False, "; ".join(wrong), advice)
     else:
-        yield CheckResult("Packages", True, ", ".join(found))
+        yield CheckResult("Packages", True, ", ".join(installed))
 
 
-def _is_within(version: str, wanted: str) -> bool:
+def _is_within(version: str, versions: str) -> bool:
     """Return whether a version is within the bounds; our own requirements use release numbers only."""
     have = _parse_version(version)
-    for bound in filter(None, wanted.split(",")):
+    for bound in filter(None, versions.split(",")):
         match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", bound)
         if match is None:
             continue
@@ -103,19 +103,21 @@ def _parse_version(version: str) -> tuple[int, ...]:
 def _check_spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     import pyspark
 
-    wanted = pyspark.__version__
+    own_version = pyspark.__version__
     try:
         home = find_spark_home(environment)
     except PravegaError as error:
         yield CheckResult("Spark", False, str(error), "")
         return
     version = read_jar_version(home) or "unknown"
-    good = _parse_version(version)[:2] == _parse_version(wanted)[:2]
+    good = _parse_version(version)[:2] == _parse_version(own_version)[:2]
     yield CheckResult(
         "Spark",
         good,
         f"{version} ({home})",
-        "" if good else f"The installed pyspark is {wanted}. Unset SPARK_HOME, or set it to a Spark {wanted}.",
+        ""
+        if good
+        else f"The installed pyspark is {own_version}. Unset SPARK_HOME, or set it to a Spark {own_version}.",
     )
 
 
@@ -149,8 +151,8 @@ def _check_jar() -> Iterator[CheckResult]:
 
 def _check_native() -> Iterator[CheckResult]:
     """Check the native decoder. Without it, decoding is slower, which is not an error."""
-    found = native.get_status()
-    yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
+    status = native.get_status()
+    yield CheckResult("Native decoder", True, status.text if status.active else f"{status.text}. {status.advice}")
 
 
 def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:

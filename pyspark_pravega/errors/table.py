@@ -50,11 +50,11 @@ says what to do.
 
 def list_conditions() -> list[type[errors.PravegaError]]:
     """Return every class of `errors`, sorted by condition. Classes elsewhere share the condition of their base."""
-    found = [errors.PravegaError]
-    for kind in found:
-        found.extend(kind.__subclasses__())
+    kinds = [errors.PravegaError]
+    for kind in kinds:
+        kinds.extend(kind.__subclasses__())
     ours = f"{errors.__name__}."
-    return sorted((kind for kind in found if kind.__module__.startswith(ours)), key=lambda kind: kind.condition)
+    return sorted((kind for kind in kinds if kind.__module__.startswith(ours)), key=lambda kind: kind.condition)
 
 
 def render_page() -> str:

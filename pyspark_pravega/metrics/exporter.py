@@ -110,8 +110,8 @@ def _fill(
 ) -> Iterator[Family]:
     for name, text in about.items():
         family: Family = (CounterMetricFamily if counters else GaugeMetricFamily)(name, text, labels=labels)
-        for key, found in values.items():
-            if (value := found.get(name)) is not None:
+        for key, readings in values.items():
+            if (value := readings.get(name)) is not None:
                 family.add_metric(key, value)
         yield family
 
@@ -194,10 +194,10 @@ def serve(exporter: Exporter, host: str, port: int, names: Iterable[str] = ()) -
     registry.register(exporter)
     with name_address(host, port):
         server, _ = start_http_server(port, host, registry)
-    show, known = make_wsgi_app(registry), KnownHosts((*names, host))
+    show, hosts = make_wsgi_app(registry), KnownHosts((*names, host))
 
     def answer(request: dict[str, Any], start: Callable[..., Any]) -> Any:
-        if known.has(request.get("HTTP_HOST", "")):
+        if hosts.has(request.get("HTTP_HOST", "")):
             return show(request, start)
         start("421 Misdirected Request", [("content-type", "text/plain; charset=utf-8")])
         return [REFUSAL.encode()]

@@ -93,9 +93,9 @@ def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading
 
     Raises ScopeNotFoundError, and PermissionDeniedError for a user who may not see consumers.
     """
-    known = {reading.stream: reading for reading in streams}
+    by_stream = {reading.stream: reading for reading in streams}
     for status in list_consumers_of_scope(pravega, scope):
-        if (reading := known.get(status.stream)) is not None:
+        if (reading := by_stream.get(status.stream)) is not None:
             yield _read_consumer(pravega, status, reading)
 
 
@@ -166,9 +166,9 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
     streams: list[StreamReading] = []
     consumers: list[ConsumerReading] = []
     for scope in scopes or [scope for scope in catalog.pravega.controller.list_scopes() if not is_internal(scope)]:
-        found = run.read_streams(scope)
-        streams += found
-        consumers += run.read_consumers(scope, found)
+        readings = run.read_streams(scope)
+        streams += readings
+        consumers += run.read_consumers(scope, readings)
     queries = run.read_queries()
     return Measurement(began, time.time() - began, streams, consumers, queries, dict(run.unread))
 
@@ -185,15 +185,15 @@ class _Run:
         names = self._attempt(lambda: pravega.controller.list_streams(scope)) or []
         streams = [Stream(scope, name) for name in names if not is_internal(name)]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            found = threads.map(lambda stream: self._attempt(lambda: read_stream(pravega, stream)), streams)
-            return [reading for reading in found if reading is not None]
+            readings = threads.map(lambda stream: self._attempt(lambda: read_stream(pravega, stream)), streams)
+            return [reading for reading in readings if reading is not None]
 
     def read_consumers(self, scope: str, streams: Sequence[StreamReading]) -> list[ConsumerReading]:
         return self._attempt(lambda: list(read_consumers(self._catalog.pravega, scope, streams))) or []
 
     def read_queries(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] | None = self._attempt(lambda: list_queries(self._catalog).to_pylist())
-        return found or []
+        rows: list[dict[str, Any]] | None = self._attempt(lambda: list_queries(self._catalog).to_pylist())
+        return rows or []
 
     def _attempt(self, read: Callable[[], T]) -> T | None:
         """Return the result of a read; None if its object has been dropped, or is counted as unread."""

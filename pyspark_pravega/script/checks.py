@@ -58,24 +58,24 @@ def _strip_quotes(text: str) -> str:
 def find_first_mistake(script: Sequence[Statement]) -> str | None:
     """Return what is wrong with the first statement that cannot run, with its line; None without a mistake."""
     confs: dict[str, str] = {}
-    known = True
+    is_complete = True
     for statement in script:
         try:
             _check_beginning(statement)
             _check_brackets(statement)
             if statement.words[0] == "RESET":
                 confs = {}
-                known = known and len(statement.words) == 1  # RESET with a key leaves other settings
-            elif found := _SETTING.fullmatch(statement.text):
-                key, text = found[1].lower(), found[2]
-                known = known and _VARIABLE not in text
+                is_complete = is_complete and len(statement.words) == 1  # RESET with a key leaves other settings
+            elif match := _SETTING.fullmatch(statement.text):
+                key, text = match[1].lower(), match[2]
+                is_complete = is_complete and _VARIABLE not in text
                 if _VARIABLE not in text:
                     confs[key] = text
                     read_stream_settings(confs)
             elif _is_insert_from_stream(statement):
                 if find_spark_version(os.environ) < FIRST_SPARK:
                     raise InvalidScriptError(OLDER_SPARK)
-                if known and CHECKPOINT.key not in confs:
+                if is_complete and CHECKPOINT.key not in confs:
                     raise InvalidScriptError(NO_CHECKPOINT)
         except PravegaError as error:
             return f"Line {statement.line}: {error.for_user()}"

@@ -40,48 +40,48 @@ def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Map
 
     `settings` are those of the catalog's conf. Raises the errors of servers that do not answer.
     """
-    wanted = list(_find_wanted(script, catalog))
-    if not wanted:
+    names = list(_find_wanted(script, catalog))
+    if not names:
         return []
-    found = []
+    missing = []
     keywords = {key.replace("-", "_").replace(".", "_"): text for key, text in settings.items()}
-    with connect(catalog, **keywords) as known:
-        for line, namespace, table in wanted:
+    with connect(catalog, **keywords) as opened:
+        for line, namespace, table in names:
             name = quote_all((catalog, namespace, table))
-            if known.table_exists(name):
+            if opened.table_exists(name):
                 continue
             try:
-                known.load_table(name)
+                opened.load_table(name)
             except StreamNotFoundError as error:
-                found.append(MissingTable(line, error.for_user()))
+                missing.append(MissingTable(line, error.for_user()))
             except PravegaError:
                 continue  # a view, or a table that cannot be read: it exists
-    return found
+    return missing
 
 
 def _find_wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, str, str]]:
-    made: set[tuple[str, str]] = set()
+    created: set[tuple[str, str]] = set()
     for statement in script:
         first = statement.words[0]
         named = dict.fromkeys(_find_named(tokenize(statement.text, read="spark"), catalog))
-        for place, (namespace, table) in enumerate(named):
+        for number, (namespace, table) in enumerate(named):
             key = hyphenate(namespace), hyphenate(table)
-            if first in _MAKES and place == 0:
-                made.add(key)
-            elif first not in _MAY_BE_MISSING and key not in made:
-                made.add(key)  # report it once
+            if first in _MAKES and number == 0:
+                created.add(key)
+            elif first not in _MAY_BE_MISSING and key not in created:
+                created.add(key)  # report it once
                 yield statement.line, namespace, table
 
 
 def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
     """Yield the namespaces and tables that follow the catalog's name where a statement names tables."""
-    for place, token in enumerate(tokens[1:], 1):
-        before = tokens[place - 1]
-        if before.token_type is TokenType.L_PAREN and place > 1:
-            before = tokens[place - 2]  # FROM STREAM(pravega.iot.sensor)
+    for number, token in enumerate(tokens[1:], 1):
+        before = tokens[number - 1]
+        if before.token_type is TokenType.L_PAREN and number > 1:
+            before = tokens[number - 2]  # FROM STREAM(pravega.iot.sensor)
         if token.text.lower() != catalog.lower() or before.text.upper() not in _BEFORE_A_NAME:
             continue
-        parts = tokens[place : place + 5]
+        parts = tokens[number : number + 5]
         dots = [part.token_type for part in parts[1::2]]
         if len(parts) == 5 and dots == [TokenType.DOT, TokenType.DOT]:
             yield parts[2].text, parts[4].text

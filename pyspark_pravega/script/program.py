@@ -141,16 +141,16 @@ def _describe_next_run(
 def read_script(path: Path) -> Sequence[Statement]:
     """Read and split a script. Raises InvalidScriptError, even for one without statements, and FileNotFoundError."""
     try:
-        found = split_script(path.read_text(encoding="utf-8"))
+        statements = split_script(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise InvalidScriptError(f"The script cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise InvalidScriptError(f"The script cannot be read, because it is not UTF-8 text: {error}.") from error
-    if not found:
+    if not statements:
         raise InvalidScriptError("The script has no statement.")
-    return found
+    return statements
 
 
 class Signals:

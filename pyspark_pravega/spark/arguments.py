@@ -125,14 +125,14 @@ def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tupl
 
     Returns None if there is none. Whether such an option takes a value is unknown, so the program may follow it.
     """
-    known = {*_WITH_VALUE, *_SWITCHES, *ours}
+    names = {*_WITH_VALUE, *_SWITCHES, *ours}
     remaining = iter(arguments)
     for argument in remaining:
         name = argument.partition("=")[0]
         if argument in _WITH_VALUE:
             next(remaining, None)
-        elif argument.startswith("-") and name not in known:
-            return name, next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)
+        elif argument.startswith("-") and name not in names:
+            return name, next(iter(difflib.get_close_matches(name, sorted(names), 1)), None)
     return None
 
 
@@ -162,16 +162,16 @@ def find_option_value(option: str, arguments: Sequence[str], *, mixed: bool) -> 
 
 def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
     """Return Spark's options without a value that are given."""
-    found: set[str] = set()
+    switches: set[str] = set()
     remaining = iter(arguments)
     for argument in remaining:
         if argument in _SWITCHES:
-            found.add(argument)
+            switches.add(argument)
         elif argument in _WITH_VALUE or (mixed and argument in _SHELL_WITH_VALUE):
             next(remaining, None)
         elif not mixed and argument.partition("=")[0] not in _WITH_VALUE:
             break
-    return found
+    return switches
 
 
 def join_jars(before: str, jar: Path) -> str:
@@ -214,14 +214,14 @@ def _find_setting(
 
 def _list_options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
     """Return the values of Spark's options by name, each in the order given."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
 
     def look(name: str, value: str) -> str:
-        found.setdefault(name, []).append(value)
+        values.setdefault(name, []).append(value)
         return value
 
     _rewrite(arguments, mixed, look)
-    return found
+    return values
 
 
 def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str], str]) -> list[str]:

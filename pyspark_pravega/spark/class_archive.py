@@ -52,22 +52,22 @@ def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchi
 
     Raises SetupError if archives are turned off, the user has no cache, or its path cannot be passed to Java.
     """
-    place = environment.get(PLACE, "").strip()
-    if place.lower() == "off":
+    setting = environment.get(PLACE, "").strip()
+    if setting.lower() == "off":
         raise SetupError(f"{PLACE} is off.")
     home = environment.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    if found is None:
+    program = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
+    if program is None:
         return None
-    java = Path(found).resolve()
+    java = Path(program).resolve()
     parts = [java, java.parent.parent / "lib" / "modules", *sorted((spark_home / "jars").glob("*.jar"))]
     # Java compares a jar's size and time, too, in whole seconds.
     facts = [f"{part} {(stat := part.stat()).st_size} {int(stat.st_mtime)}" for part in parts if part.exists()]
     try:
-        cache = Path(place) if place else find_cache_directory(environment)
+        cache = Path(setting) if setting else find_cache_directory(environment)
     except RuntimeError as error:  # a user without a home
         raise SetupError(f"There is no cache directory ({error}). Set XDG_CACHE_HOME to one.") from error
-    check_path(cache, PLACE if place else "XDG_CACHE_HOME")
+    check_path(cache, PLACE if setting else "XDG_CACHE_HOME")
     return ClassArchive.locate("spark", facts, cache)
 
 

@@ -56,9 +56,9 @@ def find_spark_version(environment: Mapping[str, str]) -> str:
 
     The driver of a cluster may have PySpark alone, in an archive without Spark's jars; then it is PySpark's version.
     """
-    found = read_jar_version(_choose_home(environment))
-    if found is not None:
-        return found
+    version = read_jar_version(_choose_home(environment))
+    if version is not None:
+        return version
     import pyspark
 
     return str(pyspark.__version__)
@@ -67,8 +67,8 @@ def find_spark_version(environment: Mapping[str, str]) -> str:
 def read_jar_version(home: Path) -> str | None:
     """Return the version that the jars of a Spark have, or None if it has no jars."""
     jars = sorted((home / "jars").glob("spark-core_*.jar"))
-    found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
-    return None if found is None else found[1]
+    match = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
+    return None if match is None else match[1]
 
 
 def get_release_line(version: str) -> str:

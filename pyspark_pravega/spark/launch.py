@@ -119,8 +119,8 @@ def read_catalog_conf(name: str, launch: Launch, catalog: str) -> dict[str, str]
     arguments, spark_home = launch.command[1:], Path(launch.environment["SPARK_HOME"])
     prefix, settings = f"{PREFIX}{catalog}.", {}
     for key in (prefix + option.key for option in ADDRESSES):
-        found = find_conf(key, arguments, mixed=PROGRAMS[name].mixed, environment=os.environ, spark_home=spark_home)
-        settings.update({key.removeprefix(prefix): found} if found else {})
+        setting = find_conf(key, arguments, mixed=PROGRAMS[name].mixed, environment=os.environ, spark_home=spark_home)
+        settings.update({key.removeprefix(prefix): setting} if setting else {})
     for option, conf in pairwise(arguments):
         key, sign, text = conf.partition("=")
         if option == "--conf" and sign and key.startswith(prefix):
@@ -146,9 +146,9 @@ def plan(
     added["PYSPARK_DRIVER_PYTHON"] = environment.get("PYSPARK_DRIVER_PYTHON") or added["PYSPARK_PYTHON"]
     if not program.spark:
         return Launch((script, *program.leading, *arguments), added)
-    given = build_catalog_conf(catalog, settings, environment)
+    conf = build_catalog_conf(catalog, settings, environment)
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
-    confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
+    confs = [part for key, text in conf.conf.items() for part in ("--conf", f"{key}={text}")]
     jar = find_adapter_jar(environment)
     with_jar = add_jar(passed_on, jar, mixed=program.mixed, environment=environment, spark_home=spark_home)
     if name in ("thriftserver", "pipelines"):
@@ -164,7 +164,7 @@ def plan(
         options = list_leading_options(with_jar, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
     added.update(make_quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
-    added.update(given.secrets)
+    added.update(conf.secrets)
     added.update(secrets)
     if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
         # The launcher uses it only for Spark's own class.

@@ -63,10 +63,10 @@ def make_quiet_logging(
         or "LOG4J_CONFIGURATION_FILE" in environment
         or read_conf("spark.log.structuredLogging.enabled") == "true"
         or any(
-            found
+            file
             for directory in filter(None, directories)
             for name in _OWN_FILES
-            for found in Path(directory).glob(name)
+            for file in Path(directory).glob(name)
         )
     ):
         return {}

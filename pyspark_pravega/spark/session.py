@@ -53,10 +53,10 @@ def configure(
     from pyspark import SparkContext
 
     silence_query_contexts()
-    given = build_catalog_conf(catalog, convert_keywords(options), os.environ)
+    conf = build_catalog_conf(catalog, convert_keywords(options), os.environ)
     running = SparkContext._active_spark_context
     if _is_remote(builder):
-        _apply(builder, given, hide=False)  # the jar and the interpreter are the server's business
+        _apply(builder, conf, hide=False)  # the jar and the interpreter are the server's business
         return builder
     if running is not None and find_adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
         raise SetupError(
@@ -70,19 +70,19 @@ def configure(
         _join_submit_arguments()
         _choose_java_options(builder)
         _log_quietly(builder)
-    _apply(builder, given, hide=not driver_started)
+    _apply(builder, conf, hide=not driver_started)
     builder.config("spark.jars", join_jars(_find_jars_so_far(builder, driver_started), find_adapter_jar()))
     if running is None:
         _choose_pythons(builder, driver_started)
     return builder
 
 
-def _apply(builder: SparkSession.Builder, given: CatalogConf, *, hide: bool) -> None:
+def _apply(builder: SparkSession.Builder, conf: CatalogConf, *, hide: bool) -> None:
     if hide:
-        os.environ.update(given.secrets)
-    for key, text in given.conf.items():
+        os.environ.update(conf.secrets)
+    for key, text in conf.conf.items():
         reference = text.removeprefix("${env:").removesuffix("}") if key.startswith(PREFIX) else ""
-        builder.config(key, text if hide else given.secrets.get(reference, text))
+        builder.config(key, text if hide else conf.secrets.get(reference, text))
 
 
 def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None:

@@ -87,7 +87,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         for option in ("schema-registry-uri", *CONNECTION)
         if option in options
     }
-    made = _build_catalog_conf(name, {"scope": database, **confs})
+    catalog_conf = _build_catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
         findings.note(
             "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
@@ -101,7 +101,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
             findings.check(f"The option '{option}' is not known, and was left out")
         elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
             findings.check(f"'{option}' = '{show_value(option, options[option])}' has no equivalent, and was left out")
-    return made
+    return catalog_conf
 
 
 def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
@@ -191,13 +191,13 @@ def _create_table(
     table.check_metadata(findings)
     if cursor.take("AS"):
         return _create_as(statement.after(cursor.at), table, name, job, findings)
-    made = table.define(findings)
+    definition = table.define(findings)
     if columns.watermark:
         translate_delay(*columns.watermark)  # raises for a watermark that Spark does not support
     job.tables[name] = table
     job.broken.pop(name, None)
     job.written_options[id(table)] = options
-    return [*_connect_catalog(table, job, findings), *_set_event_time_zone(table, job, findings), *made]
+    return [*_connect_catalog(table, job, findings), *_set_event_time_zone(table, job, findings), *definition]
 
 
 def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
@@ -222,28 +222,33 @@ def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> 
 def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
     connector = options.get("connector")
     if (catalog := job.catalogs.get(name[0])) is not None:
-        given = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
+        flink_options = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
         if connector not in (None, "pravega"):
             raise Untranslatable(f"A catalog of Pravega has no connector '{connector}'")
-        found = translate_options(given, findings)
+        translated_options = translate_options(flink_options, findings)
         if "format" not in options:
-            properties = {key: text for key, text in found.properties.items() if key not in ("format", "framing")}
-            found.format, found.properties = catalog.format, {"format": catalog.format, **properties}
-        found.reading = {**catalog.reading, **found.reading}
-        return DeclaredTable(name[2], name[0], Columns(), found)
+            properties = {
+                key: text for key, text in translated_options.properties.items() if key not in ("format", "framing")
+            }
+            translated_options.format, translated_options.properties = (
+                catalog.format,
+                {"format": catalog.format, **properties},
+            )
+        translated_options.reading = {**catalog.reading, **translated_options.reading}
+        return DeclaredTable(name[2], name[0], Columns(), translated_options)
     if connector != "pravega":
         raise Untranslatable(
             f"The connector '{connector}' is not translated: declare the table in Spark, with USING and OPTIONS"
             if connector
             else "The table has no connector"
         )
-    found = translate_options(options, findings)
-    if not found.scope:
+    translated_options = translate_options(options, findings)
+    if not translated_options.scope:
         raise Untranslatable("The table has no 'scope'")
-    if not found.sources and not found.sink:
+    if not translated_options.sources and not translated_options.sink:
         raise Untranslatable("The table has neither 'scan.streams' nor 'sink.stream'")
-    spark_catalog = job.choose_catalog(found.connection.get("controller-uri"))
-    return DeclaredTable(name[2], spark_catalog, Columns(), found)
+    spark_catalog = job.choose_catalog(translated_options.connection.get("controller-uri"))
+    return DeclaredTable(name[2], spark_catalog, Columns(), translated_options)
 
 
 def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
@@ -251,11 +256,11 @@ def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list
     if table.catalog in job.catalogs:
         return []
     told = job.connected.get(table.catalog)
-    known = job.connected.setdefault(table.catalog, {})
-    connection = {key: text for key, text in table.options.connection.items() if known.get(key) != text}
-    for key in [key for key in connection if key in known]:
-        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog already has '{known[key]}'")
-    known.update(connection)
+    settings = job.connected.setdefault(table.catalog, {})
+    connection = {key: text for key, text in table.options.connection.items() if settings.get(key) != text}
+    for key in [key for key in connection if key in settings]:
+        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog already has '{settings[key]}'")
+    settings.update(connection)
     if table.catalog != job.spark_catalog:
         return _build_catalog_conf(table.catalog, connection) if connection or told is None else []
     arguments = [f"--{key} {connection[key]}" for key in ("controller-uri", "schema-registry-uri") if key in connection]
@@ -354,11 +359,11 @@ def use(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
         raise Untranslatable("Spark has no modules")
     if cursor.take("CATALOG"):
         (job.catalog,) = cursor.name()
-        known = job.catalogs.get(job.catalog)
-        job.database = known.database if known else DEFAULT_DATABASE
-        if known is None:
+        flink_catalog = job.catalogs.get(job.catalog)
+        job.database = flink_catalog.database if flink_catalog else DEFAULT_DATABASE
+        if flink_catalog is None:
             findings.note(f"The tables of {job.catalog} are named in full")
-        return [f"USE {quote(job.catalog)}"] if known else []
+        return [f"USE {quote(job.catalog)}"] if flink_catalog else []
     parts = cursor.name()
     catalog = parts[0] if len(parts) == 2 else job.catalog
     job.catalog, job.database = catalog, parts[-1]

@@ -88,7 +88,7 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
 
 
 def _parse_key(part: Sequence[Token]) -> tuple[str, ...]:
-    opening = next(place for place, token in enumerate(part) if token.token_type is TokenType.L_PAREN)
+    opening = next(number for number, token in enumerate(part) if token.token_type is TokenType.L_PAREN)
     inside = part[opening + 1 : find_closing(part, opening)]
     return tuple(token.text for token in inside if token.token_type is not TokenType.COMMA)
 
@@ -103,15 +103,15 @@ def _parse_column(
     if words[1:2] == ["AS"]:
         return ComputedColumn(name, slice_source(statement.text, first, part[2:]))
     if "METADATA" in words[1:]:
-        place = words.index("METADATA", 1)
-        key = part[place + 2].text if words[place + 1 : place + 2] == ["FROM"] else name
-        if "VIRTUAL" not in words[place:]:
+        at = words.index("METADATA", 1)
+        key = part[at + 2].text if words[at + 1 : at + 2] == ["FROM"] else name
+        if "VIRTUAL" not in words[at:]:
             findings.note(f"{name}: Pravega's metadata is read-only, as if it were VIRTUAL")
         return MetadataColumn(name, key)
     required = words[-2:] == ["NOT", "NULL"]
     if required:
         part, words = part[:-2], words[:-2]
-    end = next((place for place, token in enumerate(part) if token.token_type is TokenType.PRIMARY_KEY), None)
+    end = next((number for number, token in enumerate(part) if token.token_type is TokenType.PRIMARY_KEY), None)
     if end is not None:
         part, words, columns.primary_key = part[:end], words[:end], (name,)
         required = words[-2:] == ["NOT", "NULL"]

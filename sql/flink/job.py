@@ -76,16 +76,16 @@ class Job:
             raise Untranslatable(f"{'.'.join(parts)} has more than three parts")
         if len(parts) == 2 and parts[0] in self.catalogs:
             raise Untranslatable(f"{'.'.join(parts)}: write catalog, database and table")
-        given = (self.catalog, self.database)[: 3 - len(parts)]
-        catalog, database, table = (*given, *parts)
+        defaults = (self.catalog, self.database)[: 3 - len(parts)]
+        catalog, database, table = (*defaults, *parts)
         return catalog, database, table
 
     def find_table(self, name: FlinkName) -> DeclaredTable:
         """Return a table. Raises Untranslatable for one that is unknown or was not translated."""
         if (why := self.broken.get(name)) is not None:
             raise Untranslatable(f"It uses {name[2]}, which was not translated: {why}")
-        if (found := self.tables.get(name)) is not None:
-            return found
+        if (table := self.tables.get(name)) is not None:
+            return table
         catalog = self.catalogs.get(name[0])
         if catalog is None:
             raise Untranslatable(
@@ -108,8 +108,8 @@ class Job:
             return None
         if table.full_name(name) in {other.full_name(one) for other in self.tables.values() for one in other.streams}:
             return None
-        known = self.several.setdefault(table.full_name(name), options.sources)
-        return table.name if known == options.sources else None
+        sources = self.several.setdefault(table.full_name(name), options.sources)
+        return table.name if sources == options.sources else None
 
     def check_streams(self, table: DeclaredTable) -> None:
         """Raise Untranslatable for a stream whose name an earlier table of several streams has."""

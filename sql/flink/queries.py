@@ -110,7 +110,7 @@ class QueryTranslator:
                 f"FOR SYSTEM_TIME AS OF {version.expression.sql() if version.expression else ''} of {name[2]}: Spark "
                 "joins a stream with the current state of a table, or with another stream within an interval"
             )
-        if others := [key for key, given in node.args.items() if given and key not in _TABLE_ARGUMENTS]:
+        if others := [key for key, value in node.args.items() if value and key not in _TABLE_ARGUMENTS]:
             raise Untranslatable(f"{', '.join(others).upper()} after the table {name[2]} has no equivalent")
         view = self._job.views.get(name)
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name[2]))
@@ -164,18 +164,18 @@ def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> T
         if not tokens or tokens[0].text.upper() != "OPTIONS" or tokens[-1].token_type is not TokenType.R_PAREN:
             findings.check(_describe_left_out_hint(hint))
             continue
-        given = translate_options(
+        translated = translate_options(
             {"format": "raw", "scan.streams": ";".join(options.sources), **read_options(tokens[2:-1])}, findings
         )
         options = replace(
             options,
-            sources=given.sources or options.sources,
-            sink=given.sink or options.sink,
-            streaming=given.streaming if "scan.execution.type" in hint else options.streaming,
-            starts=given.starts or options.starts,
-            ends=given.ends or options.ends,
-            reading={**options.reading, **given.reading},
-            writing={**options.writing, **given.writing},
+            sources=translated.sources or options.sources,
+            sink=translated.sink or options.sink,
+            streaming=translated.streaming if "scan.execution.type" in hint else options.streaming,
+            starts=translated.starts or options.starts,
+            ends=translated.ends or options.ends,
+            reading={**options.reading, **translated.reading},
+            writing={**options.writing, **translated.writing},
         )
     return options
 
@@ -190,12 +190,12 @@ def _describe_left_out_hint(hint: str) -> str:
 
 def copy_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
     """Return the comments of a node that can be copied, without secrets. Only tables keep their hints."""
-    found = []
+    comments = []
     for comment in node.comments or ():
         if not comment.startswith("+"):
-            found.append(hide(comment))
+            comments.append(hide(comment))
         elif isinstance(node, exp.Table):
-            found.append(comment)
+            comments.append(comment)
         else:
             findings.check(_describe_left_out_hint(comment))
-    return found or None
+    return comments or None

@@ -67,14 +67,14 @@ def hide_logins(text: str) -> str:
 
 def remove_login(uri: str) -> str:
     """Return a URI without login and parameters."""
-    return _URI.sub(lambda found: f"{found[1]}://{_split_uri(found)[1]}", uri)
+    return _URI.sub(lambda match: f"{match[1]}://{_split_uri(match)[1]}", uri)
 
 
 def hide(text: str) -> str:
     """Return a piece of a script, such as a comment, without the values of options that may be secret."""
     text = _HINT.sub(_hide_hint, text)
-    text = _PAIR.sub(lambda found: _hide_found(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
-    text = _SETTING.sub(lambda found: _hide_found(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)
+    text = _PAIR.sub(lambda match: _hide_found(match, match[1], f"'{match[1]}'{match[2]}", f"'{HIDDEN}'"), text)
+    text = _SETTING.sub(lambda match: _hide_found(match, match[2], "".join(match.groups()[:3]), HIDDEN), text)
     return hide_logins(text)
 
 
@@ -82,93 +82,93 @@ def hide_in_statement(statement: FlinkStatement) -> str:
     """Return the text of a statement with `***` for the values of options that are not harmless."""
     text, first = statement.text, statement.tokens[0].start
     rest = len(text) + first  # everything after it is done
-    for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
+    for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda span: (span[1], -span[0])):
         if end <= rest:  # else it lies inside another place
             text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
     return hide(text)
 
 
-def _hide_found(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
-    return found[0] if is_harmless(key) else kept + hidden
+def _hide_found(match: re.Match[str], key: str, kept: str, hidden: str) -> str:
+    return match[0] if is_harmless(key) else kept + hidden
 
 
-def _hide_hint(found: re.Match[str]) -> str:
-    pairs = list(_PAIR.finditer(found[1]))
-    rest = re.fullmatch(r"\s*(\w*)([\s(,)]*)", _PAIR.sub("", found[1]))
+def _hide_hint(match: re.Match[str]) -> str:
+    pairs = list(_PAIR.finditer(match[1]))
+    rest = re.fullmatch(r"\s*(\w*)([\s(,)]*)", _PAIR.sub("", match[1]))
     if rest and all(is_harmless(pair[1]) for pair in pairs):
-        return found[0]
-    name = re.match(r"\s*\w*", found[1])
+        return match[0]
+    name = re.match(r"\s*\w*", match[1])
     return f"/*+{name[0] if name else ''}({HIDDEN}) */"
 
 
-def _hide_value(found: re.Match[str]) -> str:
-    quote = found[2][0] if found[2][0] in "'\"" else ""
-    return f"{found[1]}{quote}{HIDDEN}{quote}"
+def _hide_value(match: re.Match[str]) -> str:
+    quote = match[2][0] if match[2][0] in "'\"" else ""
+    return f"{match[1]}{quote}{HIDDEN}{quote}"
 
 
-def _split_uri(found: re.Match[str]) -> tuple[str, str, str]:
+def _split_uri(match: re.Match[str]) -> tuple[str, str, str]:
     """Return login, place and parameters of a URI."""
-    login, _, rest = found[2].rpartition("@")
-    if found[1].lower() in _WITHOUT_LOGIN and ":" not in login:
-        login, rest = "", found[2]
-    place, _, parameters = rest.partition("?")
-    return login, place, parameters
+    login, _, rest = match[2].rpartition("@")
+    if match[1].lower() in _WITHOUT_LOGIN and ":" not in login:
+        login, rest = "", match[2]
+    host, _, parameters = rest.partition("?")
+    return login, host, parameters
 
 
-def _hide_uri(found: re.Match[str]) -> str:
-    login, place, parameters = _split_uri(found)
-    return f"{found[1]}://{f'{HIDDEN}@' if login else ''}{place}{f'?{HIDDEN}' if parameters else ''}"
+def _hide_uri(match: re.Match[str]) -> str:
+    login, host, parameters = _split_uri(match)
+    return f"{match[1]}://{f'{HIDDEN}@' if login else ''}{host}{f'?{HIDDEN}' if parameters else ''}"
 
 
 def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
     tokens = statement.tokens
     if statement.words[0] in ("SET", "RESET"):
-        place = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), 1)
-        key = "".join(token.text for token in tokens[1:place])
-        if place + 1 < len(tokens) and not is_harmless(key):
-            yield tokens[place + 1].start, tokens[0].start + len(statement.text)
+        index = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), 1)
+        key = "".join(token.text for token in tokens[1:index])
+        if index + 1 < len(tokens) and not is_harmless(key):
+            yield tokens[index + 1].start, tokens[0].start + len(statement.text)
         return
     lists = list(_find_option_lists(statement))
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.token_type is not TokenType.EQ:
-            beside = [neighbour.token_type for neighbour in tokens[max(place - 1, 0) : place + 2]]
-            if token.token_type in TEXTS and TokenType.EQ not in beside and any(place in places for places in lists):
+            beside = [neighbour.token_type for neighbour in tokens[max(index - 1, 0) : index + 2]]
+            if token.token_type in TEXTS and TokenType.EQ not in beside and any(index in places for places in lists):
                 yield token.start, token.end + 1
             continue
-        if place in (0, len(tokens) - 1):
+        if index in (0, len(tokens) - 1):
             continue
-        inside = next((places for places in lists if place in places), None)
-        if tokens[place - 1].token_type in TEXTS:
-            key = tokens[place - 1].text
+        inside = next((places for places in lists if index in places), None)
+        if tokens[index - 1].token_type in TEXTS:
+            key = tokens[index - 1].text
         elif inside is not None:
-            key = _read_key(tokens, place, inside)
+            key = _read_key(tokens, index, inside)
         else:
             continue
         if not is_harmless(key):
-            end = _find_end(tokens, place + 1, inside.stop if inside else place + 2)
-            yield tokens[place + 1].start, tokens[end - 1].end + 1
+            end = _find_end(tokens, index + 1, inside.stop if inside else index + 2)
+            yield tokens[index + 1].start, tokens[end - 1].end + 1
 
 
 def _find_option_lists(statement: FlinkStatement) -> Iterator[range]:
     """Yield the places of the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
     begun: list[int] = []
-    for place, token in enumerate(statement.tokens):
+    for index, token in enumerate(statement.tokens):
         if token.token_type is TokenType.L_PAREN:
-            begun.append(place)
+            begun.append(index)
         elif token.token_type is TokenType.R_PAREN and begun:
             opening = begun.pop()
             if opening and statement.words[opening - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES"):
-                yield range(opening + 1, place)
+                yield range(opening + 1, index)
     for opening in begun:  # one that is not closed
         if opening and statement.words[opening - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES"):
             yield range(opening + 1, len(statement.tokens))
 
 
-def _read_key(tokens: Sequence[Token], place: int, inside: range) -> str:
-    begin = place
+def _read_key(tokens: Sequence[Token], index: int, inside: range) -> str:
+    begin = index
     while begin > inside.start and tokens[begin - 1].token_type is not TokenType.COMMA:
         begin -= 1
-    return "".join(token.text for token in tokens[begin:place])
+    return "".join(token.text for token in tokens[begin:index])
 
 
 def _find_end(tokens: Sequence[Token], begin: int, stop: int) -> int:

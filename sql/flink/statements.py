@@ -52,7 +52,7 @@ def split_flink_script(script: str) -> list[FlinkStatement]:
             f"The script cannot be split into statements: {error.__cause__ or 'something is not closed'}. Look for a "
             "quote or a comment that is not closed."
         ) from None
-    found: list[FlinkStatement] = []
+    statements: list[FlinkStatement] = []
     group: list[Token] = []
     behind = 0
     for token in tokens:
@@ -60,11 +60,11 @@ def split_flink_script(script: str) -> list[FlinkStatement]:
             group.append(token)
             continue
         if group:
-            found.append(_build_statement(script, group, behind, token.start))
+            statements.append(_build_statement(script, group, behind, token.start))
         group, behind = [], token.end + 1
     if group:
-        found.append(_build_statement(script, group, behind, len(script)))
-    return found
+        statements.append(_build_statement(script, group, behind, len(script)))
+    return statements
 
 
 def find_trailing_comments(script: str) -> str:
@@ -100,13 +100,13 @@ def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 def find_closing(tokens: Sequence[Token], opening: int) -> int:
     """Return the place of the parenthesis that closes the one at `opening`. Raises InvalidScriptError."""
     depth = 0
-    for place in range(opening, len(tokens)):
-        if tokens[place].token_type is TokenType.L_PAREN:
+    for index in range(opening, len(tokens)):
+        if tokens[index].token_type is TokenType.L_PAREN:
             depth += 1
-        elif tokens[place].token_type is TokenType.R_PAREN:
+        elif tokens[index].token_type is TokenType.R_PAREN:
             depth -= 1
             if depth == 0:
-                return place
+                return index
     raise InvalidScriptError("A parenthesis is not closed.")
 
 
@@ -117,15 +117,15 @@ def slice_source(text: str, first: Token, tokens: Sequence[Token]) -> str:
 
 def read_options(tokens: Sequence[Token]) -> dict[str, str]:
     """Return the options of `'key' = 'value', ...`. Raises InvalidScriptError for anything else."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in split_list(tokens):
         kinds = [token.token_type for token in part]
         # Flink's own documentation sometimes leaves out a comma: 'a' = 'b' 'c' = 'd'.
         while kinds[:3] == [TokenType.STRING, TokenType.EQ, TokenType.STRING]:
-            found[part[0].text.strip()] = part[2].text
+            options[part[0].text.strip()] = part[2].text
             part, kinds = part[3:], kinds[3:]
         if part:
             # A text in the wrong place may be a password.
             word = f"'{part[0].text}'" if part[0].token_type not in TEXTS else "a text"
             raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} is not expected here.")
-    return found
+    return options

@@ -88,30 +88,30 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     """
     rest = dict(options)
     rest.pop("connector", None)
-    found = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
-    found.sources = _split_list(rest.pop("scan.streams", ""))
-    found.starts, found.ends = (
+    translated = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
+    translated.sources = _split_list(rest.pop("scan.streams", ""))
+    translated.starts, translated.ends = (
         _split_list(rest.pop("scan.start-streamcuts", "")),
         _split_list(rest.pop("scan.end-streamcuts", "")),
     )
-    for cuts, key in ((found.starts, "scan.start-streamcuts"), (found.ends, "scan.end-streamcuts")):
-        if cuts and len(cuts) != len(found.sources):
-            streams = format_count(len(found.sources), "stream")
+    for cuts, key in ((translated.starts, "scan.start-streamcuts"), (translated.ends, "scan.end-streamcuts")):
+        if cuts and len(cuts) != len(translated.sources):
+            streams = format_count(len(translated.sources), "stream")
             raise Untranslatable(f"'{key}' has {format_count(len(cuts), 'stream cut')} for {streams}")
-    found.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
-    _translate_connection(rest, found, findings)
-    _translate_sink(rest, found, findings)
+    translated.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
+    _translate_connection(rest, translated, findings)
+    _translate_sink(rest, translated, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
             findings.note(f"'{key}' is left out: {reason}")
             del rest[key]
-    _translate_format(rest, found, findings)
-    if "routing-key" in found.properties and found.format not in CHANGES:
+    _translate_format(rest, translated, findings)
+    if "routing-key" in translated.properties and translated.format not in CHANGES:
         # A declaration says how one job writes, and nothing about other writers.
-        found.properties["routing-key.of-all-events"] = "false"
+        translated.properties["routing-key.of-all-events"] = "false"
     for key in rest:
         findings.check(f"The option '{key}' is not known, and was left out")
-    return found
+    return translated
 
 
 def count_milliseconds(interval: exp.Interval) -> int | None:
@@ -146,10 +146,10 @@ def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[st
     return value
 
 
-def _translate_connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_connection(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
     for key in CONNECTION:
         if key in rest:
-            found.connection[key] = strip_login(key, rest.pop(key), findings)
+            options.connection[key] = strip_login(key, rest.pop(key), findings)
     if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
         note_login_not_copied(", ".join(secrets), findings)
 
@@ -169,47 +169,47 @@ def note_login_not_copied(what: str, findings: Findings) -> None:
     )
 
 
-def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_sink(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
     mode = rest.pop("sink.semantic", None)
     if mode is not None:
         if mode.lower() not in _WRITE_MODES:
             raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink allows {', '.join(_WRITE_MODES)}")
         if (ours := _WRITE_MODES[mode.lower()]) is not None:
-            found.writing["write-mode"] = ours
+            options.writing["write-mode"] = ours
     if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
         length = parse_milliseconds(lease)
         if length is not None and 10_000 <= length <= 600_000:
-            found.writing["transaction.lease"] = f"{length}ms"
+            options.writing["transaction.lease"] = f"{length}ms"
         else:
             findings.check(
                 f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease lasts 10 s to 10 min here"
             )
     if (key := rest.pop("sink.routing-key.field.name", None)) is not None:
-        found.properties["routing-key"] = key
-    found.propagates_watermarks = rest.pop("sink.enable.watermark-propagation", "false").lower() == "true"
+        options.properties["routing-key"] = key
+    options.propagates_watermarks = rest.pop("sink.enable.watermark-propagation", "false").lower() == "true"
 
 
-def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
-    name = rest.pop("format", "json" if found.scope else "")
+def _translate_format(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
+    name = rest.pop("format", "json" if options.scope else "")
     if name not in FORMATS:
         advice = " a Canal event holds several rows" if name == "canal-json" else ""
         raise Untranslatable(
             f"The format '{name}' is not known here;{advice or ' the known ones are ' + ', '.join(FORMATS)}"
         )
-    found.format = name
-    given = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
-    found.sql_timestamps = name == "json" and given.get("timestamp-format.standard", "SQL").upper() == "SQL"
+    options.format = name
+    settings = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
+    options.sql_timestamps = name == "json" and settings.get("timestamp-format.standard", "SQL").upper() == "SQL"
     if name == "pravega-registry":
-        _translate_registry(given, found, findings)
+        _translate_registry(settings, options, findings)
     else:
-        found.properties = {"format": name, **found.properties}
+        options.properties = {"format": name, **options.properties}
         if name in ("json", "avro"):
-            found.properties["framing"] = "none"
-    for key, text in given.items():
+            options.properties["framing"] = "none"
+    for key, text in settings.items():
         if name == "csv" and key in _CSV:
-            found.properties[_CSV[key]] = "tab" if text in ("\\t", "\t") else text
+            options.properties[_CSV[key]] = "tab" if text in ("\\t", "\t") else text
         elif key == "ignore-parse-errors" and text.lower() == "true":
-            found.reading["mode"] = "dropmalformed"
+            options.reading["mode"] = "dropmalformed"
             if name != "csv":
                 findings.check(
                     f"'{name}.{key}': Flink reads a malformed field as NULL; here the whole event is left out, and is "
@@ -223,23 +223,23 @@ def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findi
             )
 
 
-def _translate_registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
-    if (uri := given.pop("uri", None)) is not None:
-        found.connection["schema-registry-uri"] = strip_login("pravega-registry.uri", uri, findings)
+def _translate_registry(settings: dict[str, str], options: TableOptions, findings: Findings) -> None:
+    if (uri := settings.pop("uri", None)) is not None:
+        options.connection["schema-registry-uri"] = strip_login("pravega-registry.uri", uri, findings)
     for key in CONNECTION[1:]:
-        given.pop(key, None)
+        settings.pop(key, None)
     for key in SECRETS:
-        given.pop(key, None)
-    kind = given.pop("format", "Avro").lower()
+        settings.pop(key, None)
+    kind = settings.pop("format", "Avro").lower()
     if kind not in ("avro", "json"):
         raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink allows Avro and Json")
-    namespace, group = given.pop("namespace", found.scope), given.pop("group-id", None)
-    streams = {*found.sources, *([found.sink] if found.sink else [])}
-    if namespace != found.scope or (group is not None and streams and streams != {group}):
+    namespace, group = settings.pop("namespace", options.scope), settings.pop("group-id", None)
+    streams = {*options.sources, *([options.sink] if options.sink else [])}
+    if namespace != options.scope or (group is not None and streams and streams != {group}):
         raise Untranslatable(
             f"The schema group '{namespace}/{group}' is not the one of the stream; a table uses the group of its own "
             "name"
         )
-    for key in [key for key in given if key == "timestamp-format.standard" or _DEFAULTS.get(key) == given[key]]:
-        del given[key]
-    found.properties = {"format": kind, **found.properties}
+    for key in [key for key in settings if key == "timestamp-format.standard" or _DEFAULTS.get(key) == settings[key]]:
+        del settings[key]
+    options.properties = {"format": kind, **options.properties}

@@ -86,13 +86,13 @@ class DeclaredTable:
         properties = self._collect_properties(findings)
         lines = [self._declare(column) for column in self._list_stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
-        made = [
+        definition = [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
             + ",\n  ".join(lines)
             + f"\n) USING pravega{comment} TBLPROPERTIES {format_options(properties)}"
             for stream in self.streams
         ]
-        return [*made, *self._define_several(comment)]
+        return [*definition, *self._define_several(comment)]
 
     def _define_several(self, comment: str) -> list[str]:
         if self.several is None:
@@ -109,8 +109,8 @@ class DeclaredTable:
         options = options or self.options
         if options.sink is None:
             raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
-        given = f" WITH {format_options(options.writing)}" if options.writing else ""
-        return f"{self.full_name(options.sink)}{given}"
+        hint = f" WITH {format_options(options.writing)}" if options.writing else ""
+        return f"{self.full_name(options.sink)}{hint}"
 
     def convert_rows(self, query: str, names: Sequence[str]) -> str:
         """Return a query for the stored rows: those of `query`, with milliseconds where the table has them."""
@@ -158,16 +158,16 @@ class DeclaredTable:
             return [self._scan_table(of_several, streaming, options.reading)]
         read = []
         for number, source in enumerate(options.sources):
-            given = dict(options.reading)
+            options_of_stream = dict(options.reading)
             if options.starts:
-                given["start-stream-cut"] = options.starts[number]
+                options_of_stream["start-stream-cut"] = options.starts[number]
             if options.ends:
-                given["end-stream-cut"] = options.ends[number]
-            read.append(self._scan_table(source, streaming, given))
+                options_of_stream["end-stream-cut"] = options.ends[number]
+            read.append(self._scan_table(source, streaming, options_of_stream))
         return read
 
-    def _scan_table(self, name: str, streaming: bool, given: Mapping[str, str]) -> str:
-        suffix = f" WITH {format_options(given)}" if given else ""
+    def _scan_table(self, name: str, streaming: bool, options: Mapping[str, str]) -> str:
+        suffix = f" WITH {format_options(options)}" if options else ""
         return f"{'STREAM ' if streaming else ''}{self.full_name(name)}{suffix}"
 
     def _list_stored(self) -> list[PhysicalColumn]:

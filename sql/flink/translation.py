@@ -103,17 +103,17 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     `catalog` is the catalog of Spark that has the tables of connector `pravega`, `checkpoint` the directory of
     checkpoints. Raises InvalidScriptError for text that cannot be split into statements, or has none.
     """
-    found = split_flink_script(script)
-    if not found:
+    statements = split_flink_script(script)
+    if not statements:
         raise InvalidScriptError("The script has no statement.")
     translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
-    blocks = [translator.translate(statement) for statement in found]
+    blocks = [translator.translate(statement) for statement in statements]
     if checkpoint is not None:
         blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
     if rest := find_trailing_comments(script):
         blocks.append(hide(rest))
     text = "\n\n".join(block for block in blocks if block) + "\n"
-    return Translation(text, len(found), tuple(translator.findings))
+    return Translation(text, len(statements), tuple(translator.findings))
 
 
 class _Translator:
@@ -125,20 +125,22 @@ class _Translator:
         """Return the translation of a statement, with its comments and findings before it."""
         findings = Findings(statement.line)
         try:
-            made = self._translate(statement, findings)
+            translated = self._translate(statement, findings)
         except (Untranslatable, InvalidScriptError) as error:
-            made = []
+            translated = []
             findings.note_untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
-            made = []
+            translated = []
             findings.note_untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
         lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
-        if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not made:
+        if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not translated:
             lines += [f"-- {line}" for line in hide_in_statement(statement).split("\n")]
         else:
-            lines += [f"-- {line}" for comment in _find_lost_comments(statement, made) for line in comment.split("\n")]
-        lines += [f"{text};" for text in made]
+            lines += [
+                f"-- {line}" for comment in _find_lost_comments(statement, translated) for line in comment.split("\n")
+            ]
+        lines += [f"{text};" for text in translated]
         self.findings += findings.found
         return "\n".join(lines)
 
@@ -187,11 +189,11 @@ class _Translator:
             return []
         if len(tokens) == 1:
             return ["SET"]
-        place = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), None)
-        if place is None:
+        index = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), None)
+        if index is None:
             raise Untranslatable("A setting is written SET 'key' = 'value'")
-        key = "".join(token.text for token in tokens[1:place])
-        after = tokens[place + 1 :]
+        key = "".join(token.text for token in tokens[1:index])
+        after = tokens[index + 1 :]
         value = after[0].text if len(after) == 1 else slice_source(statement.text, tokens[0], after)
         if key == "execution.runtime-mode":
             self._job.batch = value.lower() == "batch"
@@ -204,9 +206,9 @@ class _Translator:
             self._job.zone = Zone(value)
             if self._job.local_event_time and not self._job.zone.is_utc:
                 findings.check(NOT_IN_UTC)
-        made = translate_setting(key, value, findings)
-        self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES and made is not None
-        return [made] if made else []
+        translated = translate_setting(key, value, findings)
+        self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES and translated is not None
+        return [translated] if translated else []
 
     def _translate_statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         findings.note("The INSERTs of a statement set run side by side here, each with its own checkpoint")
@@ -230,14 +232,14 @@ class _Translator:
             raise Untranslatable(
                 "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value for its column"
             )
-        others = [key for key, given in tree.args.items() if given and key not in _INSERT_ARGUMENTS]
-        others += [key for key, given in named.args.items() if given and key not in ("this", "db", "catalog")]
+        others = [key for key, value in tree.args.items() if value and key not in _INSERT_ARGUMENTS]
+        others += [key for key, value in named.args.items() if value and key not in ("this", "db", "catalog")]
         if others:
             raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equivalent")
         table = self._job.find_table(self._job.complete_name([part.name for part in named.parts]))
         hints = [comment for comment in (*(named.comments or ()), *(schema.comments or ())) if comment.startswith("+")]
         for node in tree.walk(prune=lambda node: node is tree.expression):
-            if not any(node is known for known in (named, schema, tree.expression)):
+            if not any(node is seen for seen in (named, schema, tree.expression)):
                 copy_comments(node, findings)  # adds findings for hints without effect
         named.comments = schema.comments = tree.comments = None
         target = table.name_target(apply_hints(hints, table, findings))
@@ -257,17 +259,17 @@ class _Translator:
             f" ({', '.join(column.sql('spark', comments=False) for column in schema.expressions)})" if names else ""
         )
         self._check_zones(translator, table, names, findings)
-        made = f"INSERT INTO {target}{columns}\n{table.convert_rows(sql, names)}"
+        insert = f"INSERT INTO {target}{columns}\n{table.convert_rows(sql, names)}"
         if not translator.reads_stream:
-            return [made]
+            return [insert]
         if not self._job.has_checkpoint:
             findings.check(_NO_CHECKPOINT)
         written = table.full_name(str(table.options.sink))
         number = self._job.writes[written] = self._job.writes.get(written, 0) + 1
         if number == 1:
-            return [made]
+            return [insert]
         name = f"{table.catalog}.{table.options.scope}.{table.options.sink}-{number}"
-        return [f"SET pravega.stream.name = {quote_text(name)}", made, "RESET pravega.stream.name"]
+        return [f"SET pravega.stream.name = {quote_text(name)}", insert, "RESET pravega.stream.name"]
 
     def _check_zones(
         self, translator: QueryTranslator, table: DeclaredTable, names: list[str], findings: Findings
@@ -275,22 +277,27 @@ class _Translator:
         """Add findings where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or vice versa."""
         kinds = dict(table.output)
         written = names or [column.name for column in table.columns.physical]
-        for name, (_, given) in zip(written, translator.output, strict=False):
+        for name, (_, declared) in zip(written, translator.output, strict=False):
             kind = kinds.get(name.lower())
-            if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
+            if (
+                self._job.zone.chosen
+                and declared != kind
+                and ZONED in (declared, kind)
+                and None not in (declared, kind)
+            ):
                 report_zone_dependence(f"The value of {name}", findings)
 
     def _translate_select(self, text: str, findings: Findings) -> str:
-        made, could_stream = self._translate_batch(text, findings)
+        selected, could_stream = self._translate_batch(text, findings)
         if could_stream and not self._job.batch:
             findings.check("A SELECT of a stream would never end: here it shows what is there, and ends")
-        return made
+        return selected
 
     def _translate_batch(self, text: str, findings: Findings) -> tuple[str, bool]:
         """Return a query that ends, and whether it would not have ended in Flink."""
         translator = QueryTranslator(self._job, findings, streaming=False)
-        made = translator.translate(parse_query(text))
-        return made, translator.could_stream
+        translated = translator.translate(parse_query(text))
+        return translated, translator.could_stream
 
     def _translate_explain(self, statement: FlinkStatement, findings: Findings) -> str:
         if statement.words[1:3] == ("PLAN", "FOR"):
@@ -317,13 +324,13 @@ class _Translator:
         cursor = Cursor(statement)
         cursor.at = 2
         pravega = self._job.is_pravega(self._job.catalog)
-        given = cursor.name() if cursor.take("IN") or cursor.take("FROM") else None
+        scope = cursor.name() if cursor.take("IN") or cursor.take("FROM") else None
         pattern = f" LIKE {quote_text(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
         if cursor.at == len(cursor.tokens):
-            if words[0] == "DATABASES" and (pravega or given):
-                return f"SHOW NAMESPACES IN {quote_all(given or [self._job.catalog])}{pattern}"
+            if words[0] == "DATABASES" and (pravega or scope):
+                return f"SHOW NAMESPACES IN {quote_all(scope or [self._job.catalog])}{pattern}"
             if words[0] == "TABLES":
-                database = given or [self._job.catalog, self._job.database]
+                database = scope or [self._job.catalog, self._job.database]
                 return f"SHOW TABLES IN {declarations.qualify_database(database, self._job)}{pattern}"
         raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equivalent in a script")
 
@@ -332,9 +339,9 @@ def _join_lines(finding: Finding) -> str:
     return " ".join(f"{finding.severity.value}: {finding.text}".split())
 
 
-def _find_lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
+def _find_lost_comments(statement: FlinkStatement, translated: list[str]) -> list[str]:
     """Return the comments inside a statement that its translation lacks."""
-    shown = "\n".join(made)
+    shown = "\n".join(translated)
     inside = [comment.strip() for token in statement.tokens for comment in token.comments]
     inside = [comment for comment in inside if comment in statement.text and not comment.startswith("+")]
     return [comment for comment in map(hide, inside) if comment not in shown]

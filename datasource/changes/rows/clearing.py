@@ -88,27 +88,27 @@ class CompleteSnapshot:
         before &= ~newer
         if not str(self.origin).startswith(_TIME_OF_CHANGE):
             before |= changes & older_position & (time < moment.time)
-        found: Mask = before & ~self._find_at_position(numbers, origin)
-        return found
+        cleared: Mask = before & ~self._find_at_position(numbers, origin)
+        return cleared
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries are rows of the snapshot, given that none of them is from before it."""
-        found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
+        matching = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
-            found |= self._find_at_position(numbers, origin)
-        rows: Mask = found & (numbers["kind"] == SNAPSHOT)
+            matching |= self._find_at_position(numbers, origin)
+        rows: Mask = matching & (numbers["kind"] == SNAPSHOT)
         return rows
 
     def _find_at_position(self, numbers: Columns, origin: int) -> Mask:
         """Return which rows were read at the snapshot's position: they belong to it wherever its first row lies."""
-        found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
+        matching: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
         for name, value in zip(POSITION, self.moment.position, strict=True):
-            found &= numbers[name] == value
+            matching &= numbers[name] == value
         # A log that has started over has the same positions again, at another time.
         if self.since != UNKNOWN:
-            found &= (numbers["time"] == UNKNOWN) | (numbers["time"] >= self.since)
-        return found
+            matching &= (numbers["time"] == UNKNOWN) | (numbers["time"] >= self.since)
+        return matching
 
 
 def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
@@ -124,11 +124,11 @@ def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
     read. An end without a begin is that of a table with one row, or the rest of a longer snapshot, whose rows have its
     position. If that is unknown, it means nothing.
     """
-    found: list[CompleteSnapshot] = []
+    snapshots: list[CompleteSnapshot] = []
     begin: Mark | None = None
     marks = list(marks)
     if len({mark.table for mark in marks}) > 1:
-        return found
+        return snapshots
     order = sorted(marks, key=lambda mark: (mark.moment.ts, mark.ends, mark.segment, mark.moment.offset))
     for mark in order:
         if not mark.ends:
@@ -139,9 +139,9 @@ def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
         first = begin or (mark if mark.origin is not None else None)
         if first is not None:
             since = UNKNOWN if begin is None else begin.moment.time
-            found.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts, since))
+            snapshots.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts, since))
         begin = None
-    return found
+    return snapshots
 
 
 @dataclass(frozen=True)
@@ -162,15 +162,15 @@ class Truncation:
         moment, origin = self.moment, names.origin(self.origin)
         ts = numbers["ts"]
         elsewhere = (ts < moment.ts) & (ts != UNKNOWN)
-        place: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] < moment.offset, elsewhere)
+        by_place: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] < moment.offset, elsewhere)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         if not comparable.any():
-            return place
+            return by_place
         by_position = has_older_position(moment.position, numbers)
         time = np.full(len(ts), moment.time)
         decided = comparable & ~ages.find_contradicted(by_position, numbers["time"], time)
-        found: Mask = np.where(decided, by_position, place)
-        return found
+        cleared: Mask = np.where(decided, by_position, by_place)
+        return cleared
 
     def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
         """Return which entries come after this: by place in its own segment, in others by position or time."""
@@ -222,7 +222,11 @@ class Clearings:
         return find_complete(self.marks)
 
     def __iter__(self) -> Iterator[Truncation]:
-        return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
+        return (
+            Truncation(*origin_and_segment, moment)
+            for origin_and_segment, moments in self.last.items()
+            for moment in moments
+        )
 
     def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""

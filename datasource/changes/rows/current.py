@@ -85,10 +85,10 @@ class CurrentRows(KeyFold):
     def rows_among(self, states: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the rows among the last entries of keys."""
         for entries in states:
-            there = (read_numbers(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
-            found = entries if there.all() else entries.filter(pa.array(there))
-            if len(found):
-                yield found
+            is_row = (read_numbers(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
+            rows = entries if is_row.all() else entries.filter(pa.array(is_row))
+            if len(rows):
+                yield rows
 
 
 class _Latest:
@@ -112,8 +112,10 @@ class _Latest:
 
     def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
         """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
-        found: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (read_numbers(entries, "origin")[last] >= 0)
-        return found
+        remembered: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (
+            read_numbers(entries, "origin")[last] >= 0
+        )
+        return remembered
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         return state, [state]

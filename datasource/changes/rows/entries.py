@@ -64,20 +64,20 @@ class EntryReader:
         for a change whose row is unknown, naming the place of its event.
         """
         codes = _find_operation_codes(changes)
-        there = {letter for letter, count in zip(OPERATIONS, np.bincount(codes).tolist(), strict=False) if count}
+        letters = {letter for letter, count in zip(OPERATIONS, np.bincount(codes).tolist(), strict=False) if count}
         numbers = {"kind": _KINDS[codes], **find_entry_numbers(changes, locations, self._names)}
-        if TRUNCATE in there:
+        if TRUNCATE in letters:
             note_truncates(codes == OPERATIONS.index(TRUNCATE), numbers, self._names, clearings)
-        if READ in there and MARKS.name in changes.schema.names:
+        if READ in letters and MARKS.name in changes.schema.names:
             _note_marks(codes == OPERATIONS.index(READ), changes, numbers, self._names, clearings)
         before, after = flatten_struct(changes.column("before")), flatten_struct(changes.column("after"))
         keys = {name: after[name] for name in self._key}
-        if DELETE in there:
+        if DELETE in letters:
             deleted = codes == OPERATIONS.index(DELETE)
             self._check_deletes(changes.column("before"), deleted, locations)
             keys = {name: pc.if_else(pa.array(deleted), before[name], after[name]) for name in self._key}
         entries = keys | {name: after[name] for name in self._columns}
-        moved = self._find_moved(codes, before, after) if UPDATE in there else np.zeros(0, np.int64)
+        moved = self._find_moved(codes, before, after) if UPDATE in letters else np.zeros(0, np.int64)
         chosen = np.flatnonzero(_OF_ROWS[codes])
         if len(chosen) < len(codes):
             entries = {name: array.take(make_array(chosen)) for name, array in entries.items()}
@@ -87,36 +87,36 @@ class EntryReader:
 
     def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], locations: EventLocations) -> None:
         unknown = deleted & before.is_null().to_numpy(zero_copy_only=False)
-        for place in np.flatnonzero(unknown)[:1]:
+        for row in np.flatnonzero(unknown)[:1]:
             raise MalformedEventError(
-                f"The event at offset {locations.offsets[place]} of segment {locations.segment} deletes a row, but has "
+                f"The event at offset {locations.offsets[row]} of segment {locations.segment} deletes a row, but has "
                 "no 'before' with its key. Set a replica identity in the database, or read the table's changelog."
             )
 
     def _find_moved(self, codes: _Codes, before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
         """Find the updates that change the key."""
         moved = np.zeros(len(codes), np.bool_)
-        known = codes == OPERATIONS.index(UPDATE)
+        is_known = codes == OPERATIONS.index(UPDATE)
         for name in self._key:
             differs = pc.not_equal(before[name], after[name])
-            known &= before[name].is_valid().to_numpy(zero_copy_only=False)
+            is_known &= before[name].is_valid().to_numpy(zero_copy_only=False)
             moved |= pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
-        return np.flatnonzero(moved & known)
+        return np.flatnonzero(moved & is_known)
 
     def _insert_moves(self, table: pa.Table, chosen: Numbers, moved: Numbers, before: dict[str, pa.Array]) -> pa.Table:
         """Add a deletion of the former key before each update that changed it."""
         where = np.searchsorted(chosen, moved)
         gone = table.take(make_array(where))
         for name in table.column_names:
-            place = table.column_names.index(name)
+            column_number = table.column_names.index(name)
             column = name.removeprefix(VALUE)
             if name.startswith(VALUE) and column in self._key:
-                gone = gone.set_column(place, name, before[column].take(make_array(moved)))
+                gone = gone.set_column(column_number, name, before[column].take(make_array(moved)))
             elif name.startswith(VALUE):
-                gone = gone.set_column(place, name, pa.nulls(len(moved), table.schema.field(name).type))
+                gone = gone.set_column(column_number, name, pa.nulls(len(moved), table.schema.field(name).type))
             elif name in ("kind", "missing"):
                 value = DELETED if name == "kind" else 0
-                gone = gone.set_column(place, name, pa.array(np.full(len(moved), value, np.int64)))
+                gone = gone.set_column(column_number, name, pa.array(np.full(len(moved), value, np.int64)))
         both = pa.concat_tables([gone, table])
         order = np.argsort(np.concatenate([where * 2, np.arange(len(table)) * 2 + 1]), kind="stable")
         return both.take(make_array(order))
@@ -131,8 +131,8 @@ def read_operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
 def _find_operation_codes(changes: pa.RecordBatch) -> _Codes:
     """Return the place of each change's letter in OPERATIONS, one more than the last where there is none."""
     codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS))
-    found: _Codes = codes.to_numpy(zero_copy_only=False)
-    return found
+    operation_codes: _Codes = codes.to_numpy(zero_copy_only=False)
+    return operation_codes
 
 
 def find_entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
@@ -152,25 +152,31 @@ def find_entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names
     }
 
 
-def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Clearings) -> None:
+def note_truncates(
+    truncates: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, clearings: Clearings
+) -> None:
     """Note the truncations among changes."""
-    for place in np.flatnonzero(there).tolist():
-        found.add(Truncation(*_read_place(numbers, place, names)))
+    for row in np.flatnonzero(truncates).tolist():
+        clearings.add(Truncation(*_read_place(numbers, row, names)))
 
 
 def _note_marks(
-    read: npt.NDArray[np.bool_], changes: pa.RecordBatch, numbers: dict[str, Numbers], names: Names, found: Clearings
+    read: npt.NDArray[np.bool_],
+    changes: pa.RecordBatch,
+    numbers: dict[str, Numbers],
+    names: Names,
+    clearings: Clearings,
 ) -> None:
     told = flatten_struct(changes.column(MARKS.name))
     texts = told["snapshot"]
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
-    for place in np.flatnonzero(marked).tolist():
-        table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK if name in told)
-        found.add(Mark(*_read_place(numbers, place, names), texts[place].as_py() in ENDS, table))
+    for row in np.flatnonzero(marked).tolist():
+        table = "/".join(str(told[name][row].as_py()) for name in TABLE_OF_MARK if name in told)
+        clearings.add(Mark(*_read_place(numbers, row, names), texts[row].as_py() in ENDS, table))
 
 
-def _read_place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
-    value = {name: int(column[place]) for name, column in numbers.items()}
+def _read_place(numbers: dict[str, Numbers], row: int, names: Names) -> tuple[str | None, int, Moment]:
+    value = {name: int(column[row]) for name, column in numbers.items()}
     moment = Moment((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
     return names.origin_text(value["origin"]), value["segment"], moment
 

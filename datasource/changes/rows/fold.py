@@ -103,14 +103,14 @@ class KeyFold:
             return []
         if self._former is not None:
             return self._add_former()
-        given = self._reduce()
+        changes = self._reduce()
         if self._bytes > self._memory // 4:
             if self._depth < _DEEPEST:
                 self._files = _Files(self._key, self._depth)
                 self._spill()
             else:
                 self._kept = self._bytes
-        return given
+        return changes
 
     def results(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
         """Yield the remaining results; `keep` gets the last states. Nothing may be added after this.
@@ -122,8 +122,8 @@ class KeyFold:
         if self._files is None:
             yield from self._reduce()
             for state in self._entries:
-                left, given = self._reduction.finish(state)
-                yield from given
+                left, changes = self._reduction.finish(state)
+                yield from changes
                 if keep is not None:
                     keep(left)
             return
@@ -156,17 +156,17 @@ class KeyFold:
         if keep is not None and not self._reduction.has_to_read_all():
             keys = _find_unique([_make_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
-        given: list[pa.Table] = []
+        changes: list[pa.Table] = []
         for files in former:
             for states in _find_last_states(files, self._key, None if self.kept_all else keys):
                 if keys is not None and keep is not None and not changed:
                     touched = _is_in(_make_keys(states, self._key), keys)
                     keep(states.filter(pc.invert(touched)))
                     states = states.filter(touched)
-                given += self.add(states)
+                changes += self.add(states)
         for more in entries:
-            given += self.add(more)
-        return given
+            changes += self.add(more)
+        return changes
 
     def _spill(self) -> None:
         assert self._files is not None
@@ -177,11 +177,11 @@ class KeyFold:
     def _reduce(self) -> list[pa.Table]:
         if self._count == self._reduced:
             return []
-        state, given = self._reduction.reduce(pa.concat_tables(self._entries))
+        state, changes = self._reduction.reduce(pa.concat_tables(self._entries))
         self._entries = [state]
         self._count = self._reduced = len(state)
         self._bytes = state.nbytes
-        return given
+        return changes
 
 
 class _Files:
@@ -221,14 +221,14 @@ class _Files:
         self._directory.cleanup()
 
 
-def _find_last_states(former: Former, key: Sequence[str], wanted: pa.Array | None) -> Iterator[pa.Table]:
+def _find_last_states(former: Former, key: Sequence[str], chosen_keys: pa.Array | None) -> Iterator[pa.Table]:
     """Yield the last state of each key, or of the wanted ones."""
     newer: list[pa.Array] = []
     for number, file in enumerate(former):
         replaced = _find_unique(newer)
         for states in file:
             keys = _make_keys(states, key)
-            chosen = pa.array(np.ones(len(states), np.bool_)) if wanted is None else _is_in(keys, wanted)
+            chosen = pa.array(np.ones(len(states), np.bool_)) if chosen_keys is None else _is_in(keys, chosen_keys)
             if len(replaced):
                 chosen = pc.and_not(chosen, _is_in(keys, replaced))
             if number < len(former) - 1:

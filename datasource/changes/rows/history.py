@@ -187,27 +187,27 @@ class _Steps:
         return _Steps(self._key, self._columns, self._shared, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        given: list[pa.Table] = []
+        history: list[pa.Table] = []
         due = self._find_due_truncations(entries)
         if not due:
             return self._step(entries)
         entries = entries.combine_chunks()
         state, begin = entries.slice(0, 0), 0
-        for place, truncation in due:
-            state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))
+        for index, truncation in due:
+            state, changes = self._step(pa.concat_tables([state, entries.slice(begin, index - begin)]))
             state, deletes = self._clear(state, truncation)
-            given += [*changes, *deletes]
-            begin = place
+            history += [*changes, *deletes]
+            begin = index
         state, changes = self._step(pa.concat_tables([state, entries.slice(begin)]))
-        return state, [*given, *changes]
+        return state, [*history, *changes]
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        given: list[pa.Table] = []
+        history: list[pa.Table] = []
         clearings: list[Truncation | CompleteSnapshot] = [*self._list_pending(), *self._find_new_snapshots()]
         for clearing in sorted(clearings, key=_order_in_database):
             state, deletes = self._clear(state, clearing)
-            given += deletes
-        return state, given
+            history += deletes
+        return state, history
 
     def has_to_read_all(self) -> bool:
         return bool(self._list_pending() or self._find_new_snapshots())
@@ -220,8 +220,8 @@ class _Steps:
         if not self._noted.marks:
             return []
         every = Clearings(marks=self._noted.marks | self._before.marks)
-        known = self._before.snapshots()
-        return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
+        former = self._before.snapshots()
+        return [snapshot for snapshot in every.snapshots() if snapshot not in former and snapshot not in self._applied]
 
     def _find_due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Return the truncations that come before some new entry, each after the place of that entry, in order."""
@@ -230,12 +230,12 @@ class _Steps:
             return []
         new = np.flatnonzero(read_numbers(entries, "settled") == 0)
         numbers = {name: read_numbers(entries, name)[new] for name in NUMBERS}
-        found = []
+        due = []
         for truncation in pending:
             later = truncation.is_before(numbers, self._names, self._ages)
             if later.any():
-                found.append((int(new[int(np.argmax(later))]), truncation))
-        return sorted(found, key=lambda one: (one[0], _order_in_database(one[1])))
+                due.append((int(new[int(np.argmax(later))]), truncation))
+        return sorted(due, key=lambda one: (one[0], _order_in_database(one[1])))
 
     def _clear(self, state: pa.Table, clearing: Truncation | CompleteSnapshot) -> tuple[pa.Table, list[pa.Table]]:
         """Delete the rows that a truncation clears, or a snapshot lacks."""
@@ -250,13 +250,13 @@ class _Steps:
         marks = self._make_deletions(state.take(pa.array(gone)), clearing)
         former = read_numbers(state, "version")[gone]
         marks = replace_columns(marks, version=np.maximum(former + 1, read_numbers(marks, "version")))
-        given = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        history = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         marks = replace_columns(marks, time=np.maximum(numbers["time"][gone], moment.time))
         if isinstance(clearing, CompleteSnapshot):
             marks = replace_columns(marks, origin=np.full(len(gone), -1, np.int64))  # as `_insert_deletions` does
-        there = np.ones(len(state), np.bool_)
-        there[gone] = False
-        return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
+        remains = np.ones(len(state), np.bool_)
+        remains[gone] = False
+        return pa.concat_tables([state.filter(pa.array(remains)), marks]).combine_chunks(), history
 
     def _clears(self, clearing: Truncation | CompleteSnapshot, numbers: dict[str, Numbers]) -> Mask:
         if isinstance(clearing, Truncation):
@@ -325,8 +325,8 @@ class _Steps:
     def _find_changes(self, entries: pa.Table, order: KeyOrder) -> list[pa.Table]:
         """Return what the new entries do to rows, in the order of their events."""
         former = order.find_former()
-        there = read_numbers(entries, "kind") != DELETED
-        is_there, was_there = there[order.entries], ~order.first & there[former]
+        exists = read_numbers(entries, "kind") != DELETED
+        is_there, was_there = exists[order.entries], ~order.first & exists[former]
         new = read_numbers(entries, "settled")[order.entries] == 0
         updated = np.flatnonzero(new & is_there & was_there)
         updated = updated[~self._is_known_before(entries, order.entries[updated], former[updated])]
@@ -348,11 +348,11 @@ class _Steps:
         versions, time = read_numbers(causes, "version"), read_numbers(causes, "time")
         times = np.where(time != UNKNOWN, time, read_numbers(causes, "ts"))
         versions, times = versions[cause], times[cause]
-        wanted = self._within(versions, times)
-        if not wanted.any():
+        chosen = self._within(versions, times)
+        if not chosen.any():
             return []
-        if not wanted.all():
-            row, kinds, versions, times = row[wanted], kinds[wanted], versions[wanted], times[wanted]
+        if not chosen.all():
+            row, kinds, versions, times = row[chosen], kinds[chosen], versions[chosen], times[chosen]
         names = [name_value(name) for name in (*self._key, *self._columns)]
         table = rows.select(names).combine_chunks().take(make_array(row))
         for name, numbers in (("change", kinds), ("version", versions), ("timestamp", times)):
@@ -369,15 +369,15 @@ class _Steps:
             numbers = read_numbers(entries, name)
             again &= numbers[now] == numbers[former]
         suspects = np.flatnonzero(again | (read_numbers(entries, "kind")[now] == SNAPSHOT))
-        known = np.zeros(len(now), np.bool_)
+        is_same = np.zeros(len(now), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
             for name in self._columns:
                 column = entries.column(name_value(name)).combine_chunks()
                 left, right = (column.take(make_array(places[suspects])) for places in (former, now))
                 same &= _is_equal(left, right)
-            known[suspects] = same
-        return known
+            is_same[suspects] = same
+        return is_same
 
 
 def _order_in_database(clearing: Truncation | CompleteSnapshot) -> tuple[int, tuple[int, int, int], int]:

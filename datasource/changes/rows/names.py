@@ -41,20 +41,20 @@ class OlderPositions(StrEnum):
         """Return where the times contradict the positions; `older` says where the left position is the older one."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
-        known = (left != UNKNOWN) & (right != UNKNOWN)
-        found: Mask = known & np.where(older, left > right, left < right)
+        is_known = (left != UNKNOWN) & (right != UNKNOWN)
+        contradicted: Mask = is_known & np.where(older, left > right, left < right)
         if self is OlderPositions.NEW_LOG:
-            found |= ~known | (left == right)
-        return found
+            contradicted |= ~is_known | (left == right)
+        return contradicted
 
     def is_first_in_log(self, time: int, newest: int) -> bool:
         """Return whether a change with an older position counts; `newest` is the greatest time of those before it."""
         if self is OlderPositions.REDELIVERY:
             return False
-        known = UNKNOWN not in (time, newest)
+        are_known = UNKNOWN not in (time, newest)
         if self is OlderPositions.BY_TIME:
-            return known and time > newest
-        return not known or time >= newest
+            return are_known and time > newest
+        return not are_known or time >= newest
 
 
 def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
@@ -70,8 +70,8 @@ def make_comparable_times(times: Numbers) -> Numbers:
 
     For the same change, some releases of a connector send microseconds, and others only milliseconds.
     """
-    found: Numbers = times // 1000
-    return found
+    comparable: Numbers = times // 1000
+    return comparable
 
 
 STREAMED, SNAPSHOT, DELETED = 0, 1, 2
@@ -103,9 +103,9 @@ class Moment:
 
     def covers(self, other: Moment) -> bool:
         """Return whether everything before the other moment is also before this one."""
-        known = [(moment.time == UNKNOWN, moment.ts == UNKNOWN) for moment in (self, other)]
+        knows_time = [(moment.time == UNKNOWN, moment.ts == UNKNOWN) for moment in (self, other)]
         return (
-            known[0] == known[1]
+            knows_time[0] == knows_time[1]
             and self.position >= other.position
             and self.time >= other.time
             and self.ts >= other.ts
@@ -145,8 +145,8 @@ class Names:
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
         if len(numbers) == 2 and not texts.null_count:
             return np.full(len(texts), numbers[0], np.int64)
-        found: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
-        return found
+        numbers_of_rows: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
+        return numbers_of_rows
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """Return the number of each list as a set, 0 for null and the empty one."""
@@ -156,8 +156,8 @@ class Names:
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
         numbers = [self._number_missing_set(text) for text in coded.dictionary.to_pylist()]
-        found: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
-        return found
+        numbers_of_rows: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
+        return numbers_of_rows
 
     def _number_missing_set(self, joined: str) -> int:
         columns = frozenset(joined.split("\0")) if joined else self.missing[0]
@@ -192,8 +192,8 @@ def compute_versions(entries: pa.Table, names: Names) -> Numbers:
     origin, major, minor = (read_numbers(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
     for number in np.unique(origin[origin >= 0]).tolist():
-        there = origin == number
-        versions[there] = compute_commit_versions(names.origin_text(number) or "", major[there], minor[there])
+        rows = origin == number
+        versions[rows] = compute_commit_versions(names.origin_text(number) or "", major[rows], minor[rows])
     return versions
 
 
@@ -207,8 +207,8 @@ def make_ascending(versions: Numbers, first: Mask) -> Numbers:
         return versions
     fixed = versions.copy()
     for begin in np.flatnonzero(back).tolist():
-        place = begin
-        while place < len(fixed) and not first[place] and fixed[place] <= fixed[place - 1]:
-            fixed[place] = fixed[place - 1] + 1
-            place += 1
+        end = begin
+        while end < len(fixed) and not first[end] and fixed[end] <= fixed[end - 1]:
+            fixed[end] = fixed[end - 1] + 1
+            end += 1
     return fixed

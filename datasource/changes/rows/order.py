@@ -57,8 +57,8 @@ class KeyOrder:
         begins = np.flatnonzero(starts)
         if not len(begins):
             return time
-        found: Numbers = np.maximum.reduceat(time, begins)[np.cumsum(starts)[last] - 1]
-        return found
+        newest_times: Numbers = np.maximum.reduceat(time, begins)[np.cumsum(starts)[last] - 1]
+        return newest_times
 
     def find_former(self) -> Numbers:
         """Return, for each of `entries`, the entry before it of the same key; -1 for the first one of its key."""
@@ -73,32 +73,32 @@ class KeyOrder:
         value.
         """
         missing = read_numbers(self._table, "missing")
-        wanted = {
+        needed = {
             name for number in np.unique(missing[self.entries[indices]]).tolist() for name in names.missing[number]
         }
-        found: dict[str, pa.Array] = {}
-        if not wanted:
-            return found
+        sources: dict[str, pa.Array] = {}
+        if not needed:
+            return sources
         every = np.arange(len(self.entries))
         begins = np.maximum.accumulate(np.where(self.first, every, 0))
         for column in columns:
-            if column not in wanted:
+            if column not in needed:
                 continue
             without = np.array([column in columns_missing for columns_missing in names.missing])[missing[self.entries]]
             former = np.maximum.accumulate(np.where(without, -1, every))[indices]
-            there = former >= begins[indices]
-            found[column] = pa.array(np.where(there, self.entries[np.maximum(former, 0)], 0), mask=~there)
-        return found
+            has_source = former >= begins[indices]
+            sources[column] = pa.array(np.where(has_source, self.entries[np.maximum(former, 0)], 0), mask=~has_source)
+        return sources
 
     def fill_in(self, columns: Sequence[str], names: Names) -> pa.Table:
         """Return the table with missing values filled in, as far as its entries count; itself if there are none."""
         table = self._table
         for column, sources in self.find_sources(columns, names, np.arange(len(self.entries))).items():
-            every, there = np.arange(len(table)), np.ones(len(table), np.bool_)
+            every, is_known = np.arange(len(table)), np.ones(len(table), np.bool_)
             every[self.entries] = pc.fill_null(sources, 0).to_numpy()
-            there[self.entries] = sources.is_valid().to_numpy(zero_copy_only=False)
+            is_known[self.entries] = sources.is_valid().to_numpy(zero_copy_only=False)
             name = name_value(column)
-            taken = table.column(name).take(pa.array(every, mask=~there))
+            taken = table.column(name).take(pa.array(every, mask=~is_known))
             table = table.set_column(table.column_names.index(name), name, taken)
         if not read_numbers(table, "missing").any():
             return table
@@ -124,9 +124,9 @@ def find_last(entries: pa.Table, key: Sequence[str]) -> Numbers | None:
     groups = number_groups(entries, key)
     last = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
     last[groups] = np.arange(len(groups))  # of equal indices the last one counts
-    there = np.zeros(len(groups), np.bool_)
-    there[last] = True
-    return np.flatnonzero(there)
+    is_last = np.zeros(len(groups), np.bool_)
+    is_last[last] = True
+    return np.flatnonzero(is_last)
 
 
 def take_rows(table: pa.Table, indices: Numbers) -> pa.Table:
@@ -231,10 +231,10 @@ class _Change(NamedTuple):
 def _has_ordered_positions(entries: pa.Table) -> bool:
     """Return whether positions never decrease, so that none is older than one before it."""
     origin = read_numbers(entries, "origin")
-    known = origin >= 0
+    has_origin = origin >= 0
     position = [read_numbers(entries, name) for name in POSITION]
-    if not known.all():
-        origin, position = origin[known], [column[known] for column in position]
+    if not has_origin.all():
+        origin, position = origin[has_origin], [column[has_origin] for column in position]
     if (origin[1:] != origin[:-1]).any():
         return False
     return not is_position_older([column[1:] for column in position], [column[:-1] for column in position]).any()

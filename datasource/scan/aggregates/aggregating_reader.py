@@ -58,7 +58,7 @@ class PartialGroups:
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]
         self._partials = self._schema.names[len(aggregation.groups) :]
-        places = {name: place for place, name in enumerate(operands.names)}
+        places = {name: number for number, name in enumerate(operands.names)}
         self._key_places = [places[name] for (name,) in aggregation.groups]
         self._places = [
             None if function.name == COUNT_STAR else places[function.column[0]] for function in self._functions
@@ -109,10 +109,10 @@ class PartialGroups:
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Table:
         """Return rows as groups of one row each."""
-        arrays = [batch.column(place) for place in self._key_places]
+        arrays = [batch.column(number) for number in self._key_places]
         types = self._schema.types[len(self._keys) :]
-        for function, place, type in zip(self._functions, self._places, types, strict=True):
-            column = None if place is None else batch.column(place)
+        for function, column_number, type in zip(self._functions, self._places, types, strict=True):
+            column = None if column_number is None else batch.column(column_number)
             if column is None or (function.name == COUNT and column.null_count == 0):
                 arrays.append(_make_ones(batch.num_rows))
             else:
@@ -151,10 +151,12 @@ class PartialGroups:
         if not keys:
             # Without a key, Arrow adds in another order.
             rows, keys = rows.append_column("all", pa.array(np.zeros(len(rows), np.int8))), ["all"]
-        asked = [(name, _ADDS[function.name]) for name, function in zip(self._partials, self._functions, strict=True)]
-        found = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(asked)
-        columns = {name: found.column(name) for name in self._keys}
-        columns |= {name: found.column(f"{name}_{how}") for name, how in asked}
+        aggregations = [
+            (name, _ADDS[function.name]) for name, function in zip(self._partials, self._functions, strict=True)
+        ]
+        groups = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(aggregations)
+        columns = {name: groups.column(name) for name in self._keys}
+        columns |= {name: groups.column(f"{name}_{how}") for name, how in aggregations}
         for name in self._ordered:
             # Spark keeps the first of two zeros.
             if _has_any(columns[name], _ZEROS) and _has_any(rows.column(name), _ZEROS[:1]):

@@ -77,16 +77,16 @@ class Aggregation:
 
         Raises KeyError for one that the table does not have.
         """
-        known = map_fields_by_name(columns)
+        fields = map_fields_by_name(columns)
         names = [*self.groups, *(function.column for function in self.functions if function.name != COUNT_STAR)]
-        return StructType([known[name] for (name,) in dict.fromkeys(names)])
+        return StructType([fields[name] for (name,) in dict.fromkeys(names)])
 
     def begin_rows(self, columns: StructType) -> StructType:
         """Return the columns of the rows that tasks make: the groups, then the partial value of each function."""
-        known = map_fields_by_name(columns)
-        groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
+        fields = map_fields_by_name(columns)
+        groups = [StructField(f"group_{number}", fields[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
-            StructField(f"partial_{number}", _find_partial_type(function, known))
+            StructField(f"partial_{number}", _find_partial_type(function, fields))
             for number, function in enumerate(self.functions)
         ]
         return StructType([*groups, *begun])
@@ -98,56 +98,56 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
     Spark. AVG adds whole numbers as doubles, which differs from dividing their sum.
     """
-    known = map_fields_by_name(columns)
+    fields = map_fields_by_name(columns)
     averaged = {function.column for function in written.functions if function.name == AVG}
     return (
         bool(aggregation.groups or aggregation.functions)
-        and all(_has_type(name, known, _KEYS) for name in aggregation.groups)
+        and all(_has_type(name, fields, _KEYS) for name in aggregation.groups)
         and all(
-            _can_begin(function, known)
-            and (function.column not in averaged or _has_type(function.column, known, _FLOATING))
+            _can_begin(function, fields)
+            and (function.column not in averaged or _has_type(function.column, fields, _FLOATING))
             for function in aggregation.functions
         )
-        and not _has_another_order_of_adding(aggregation, known)
+        and not _has_another_order_of_adding(aggregation, fields)
     )
 
 
-def _has_another_order_of_adding(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
+def _has_another_order_of_adding(aggregation: Aggregation, fields: Mapping[str, StructField]) -> bool:
     """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
     It sorts the rows to find a least or greatest text, and sorting by one number is not stable.
     """
-    keys = [known[name].dataType for (name,) in aggregation.groups]
+    keys = [fields[name].dataType for (name,) in aggregation.groups]
     if len(keys) != 1 or keys[0] in (StringType(), BinaryType()):
         return False
     functions = [
-        (function.name, known[function.column[0]].dataType) for function in aggregation.functions if function.column
+        (function.name, fields[function.column[0]].dataType) for function in aggregation.functions if function.column
     ]
     adds = any(name == SUM and type in _FLOATING for name, type in functions)
     return adds and any(name in (MIN, MAX) and type == StringType() for name, type in functions)
 
 
-def _can_begin(function: AggregateFunction, known: Mapping[str, StructField]) -> bool:
+def _can_begin(function: AggregateFunction, fields: Mapping[str, StructField]) -> bool:
     match function.name:
         case "CountStar":
             return True
         case "Count":
-            return len(function.column) == 1 and function.column[0] in known
+            return len(function.column) == 1 and function.column[0] in fields
         case "Sum":
-            return _has_type(function.column, known, (*_WHOLE, *_FLOATING))
+            return _has_type(function.column, fields, (*_WHOLE, *_FLOATING))
         case "Min" | "Max":
-            return _has_type(function.column, known, _ORDERED)
+            return _has_type(function.column, fields, _ORDERED)
     return False
 
 
-def _has_type(column: tuple[str, ...], known: Mapping[str, StructField], types: tuple[DataType, ...]) -> bool:
-    return len(column) == 1 and column[0] in known and known[column[0]].dataType in types
+def _has_type(column: tuple[str, ...], fields: Mapping[str, StructField], types: tuple[DataType, ...]) -> bool:
+    return len(column) == 1 and column[0] in fields and fields[column[0]].dataType in types
 
 
-def _find_partial_type(function: AggregateFunction, known: Mapping[str, StructField]) -> DataType:
+def _find_partial_type(function: AggregateFunction, fields: Mapping[str, StructField]) -> DataType:
     if function.name in (COUNT_STAR, COUNT):
         return LongType()
-    type = known[function.column[0]].dataType
+    type = fields[function.column[0]].dataType
     if function.name == SUM:
         return LongType() if type in _WHOLE else DoubleType()
     return type

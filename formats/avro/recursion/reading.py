@@ -64,28 +64,28 @@ class _Resolution:
         """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
         if isinstance(writer, avro.Union):
             return _make_union_step(list(self._list_branches(writer, reader, path)))
-        wanted, nullable = avro.split_null(reader)
+        branches, nullable = avro.split_null(reader)
         if avro.is_null(writer):
             if nullable:
                 return make_skipping_reader(writer)
             raise make_resolution_error(writer, reader, path)
         if not isinstance(reader, avro.Union):
             return self._single(writer, reader, path)
-        (place,) = choose_places(avro.Union([writer]), reader, wanted)
-        if place is None:
+        (target,) = choose_places(avro.Union([writer]), reader, branches)
+        if target is None:
             raise make_resolution_error(writer, reader, path)
-        return self._single(writer, wanted[place], path)
+        return self._single(writer, branches[target], path)
 
     def _list_branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
-        wanted, nullable = avro.split_null(reader)
-        for node, place in zip(writer.branches, choose_places(writer, reader, wanted), strict=True):
+        branches, nullable = avro.split_null(reader)
+        for node, target in zip(writer.branches, choose_places(writer, reader, branches), strict=True):
             try:
                 if avro.is_null(node) and nullable:
                     yield make_skipping_reader(node)
-                elif place is None:
+                elif target is None:
                     raise make_resolution_error(node, reader, path)
                 else:
-                    yield self._single(node, wanted[place], path)
+                    yield self._single(node, branches[target], path)
             except InvalidSchemaError as error:
                 yield _make_refusing_step(error.message)
 
@@ -166,10 +166,10 @@ def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, A
     def take_step(data: bytes, at: int) -> Any:
         values = dict(blank)
         for name, read in fields:
-            found = read(data, at)
-            if type(found) is not tuple:
-                found = yield found
-            value, at = found
+            part = read(data, at)
+            if type(part) is not tuple:
+                part = yield part
+            value, at = part
             if name is not None:
                 values[name] = value
         return values, at
@@ -189,10 +189,10 @@ def _make_array_step(node: avro.Array, item: _Step) -> _Step:
             if count == 0:
                 return values, at
             for _ in range(count):
-                found = item(data, at)
-                if type(found) is not tuple:
-                    found = yield found
-                value, at = found
+                part = item(data, at)
+                if type(part) is not tuple:
+                    part = yield part
+                value, at = part
                 values.append(value)
 
     return take_step
@@ -207,10 +207,10 @@ def _make_map_step(item: _Step) -> _Step:
                 return values, at
             for _ in range(count):
                 key, at = read_bytes(data, at)
-                found = item(data, at)
-                if type(found) is not tuple:
-                    found = yield found
-                values[decode_text(key)], at = found
+                value = item(data, at)
+                if type(value) is not tuple:
+                    value = yield value
+                values[decode_text(key)], at = value
 
     return take_step
 

@@ -102,7 +102,7 @@ def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[t
     names = [kind.name if isinstance(kind, avro.Primitive) and kind.logical is None else "" for kind in kinds]
     if not set(names) <= set(_WIDEST):
         return fitting
-    return [fitting[min(range(len(names)), key=lambda place: _WIDEST.index(names[place]))]]
+    return [fitting[min(range(len(names)), key=lambda number: _WIDEST.index(names[number]))]]
 
 
 class _Writing:
@@ -116,27 +116,27 @@ class _Writing:
         self.doubt: str | None = None
         self._found: dict[tuple[int, int], tuple[Any, bytes | str, str | None]] = {}
 
-    def value(self, node: avro.Node, value: Any, place: str) -> Any:
+    def value(self, node: avro.Node, value: Any, path: str) -> Any:
         match node:
             case avro.Union():
-                return self._union(node, value, place)
+                return self._union(node, value, path)
             case avro.Record():
-                return self._record(node, value, place)
+                return self._record(node, value, path)
             case avro.Array():
-                return self._array(node, value, place)
+                return self._array(node, value, path)
             case avro.Map():
-                return self._map(node, value, place)
+                return self._map(node, value, path)
         if avro.is_null(node):
             if value is not None:
-                raise Misfit(f"at {place}: expected null, found {describe_kind(value)}")
+                raise Misfit(f"at {path}: expected null, found {describe_kind(value)}")
             return b""
         assert isinstance(node, avro.Primitive | avro.Fixed | avro.Enum)
         try:
             return make_datum_writer(node)(value)
         except Misfit as error:
-            raise Misfit(f"at {place}: {error}") from None
+            raise Misfit(f"at {path}: {error}") from None
 
-    def _union(self, node: avro.Union, value: Any, place: str) -> Any:
+    def _union(self, node: avro.Union, value: Any, path: str) -> Any:
         if value is None:
             for number, branch in enumerate(node.branches):
                 if avro.is_null(branch):
@@ -149,48 +149,48 @@ class _Writing:
             if avro.is_null(branch):
                 continue
             if not several:
-                return write_varint(number) + (yield self.value(branch, value, place))
-            found, doubts[number] = yield self._try_branch(branch, value, place)
-            if isinstance(found, bytes):
-                fitting.append((number, found))
+                return write_varint(number) + (yield self.value(branch, value, path))
+            written, doubts[number] = yield self._try_branch(branch, value, path)
+            if isinstance(written, bytes):
+                fitting.append((number, written))
             else:
-                reasons.append(f"{describe_type(branch)} ({found})")
+                reasons.append(f"{describe_type(branch)} ({written})")
         if len(fitting) > 1:
             fitting = _select_widest(node, fitting)
         if not fitting:
             text = "; ".join(reasons)
-            raise Misfit(f"at {place}: it fits no type of the union: {text if len(text) < 600 else text[:600] + '...'}")
+            raise Misfit(f"at {path}: it fits no type of the union: {text if len(text) < 600 else text[:600] + '...'}")
         number, data = fitting[0]
         doubt = doubts[number]
         if len(fitting) > 1:
             kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
-            doubt = f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant"
+            doubt = f"at {path}: it fits several types of the union, {kinds}, and nothing says which is meant"
         self.doubt = self.doubt or doubt
         return write_varint(number) + data
 
-    def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
+    def _try_branch(self, branch: avro.Node, value: Any, path: str) -> Any:
         """Return the data, or the reason why there is none, and the doubt. Nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:
-            found: bytes | str
+            written: bytes | str
             around, self.doubt = self.doubt, None
             try:
-                found = yield self.value(branch, value, place)
+                written = yield self.value(branch, value, path)
             except Misfit as misfit:
-                found = str(misfit)
-            self._found[key] = value, found, self.doubt  # the value too, so that its id stays its own
+                written = str(misfit)
+            self._found[key] = value, written, self.doubt  # the value too, so that its id stays its own
             self.doubt = around
         return self._found[key][1:]
 
-    def _record(self, node: avro.Record, value: Any, place: str) -> Any:
+    def _record(self, node: avro.Record, value: Any, path: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
+            raise Misfit(f"at {path}: expected an object, found {describe_kind(value)}")
         unknown = next((name for name in value if node.field_named(name) is None), None)
         if unknown is not None:
-            raise Misfit(f"at {place}: {describe_type(node)} has no field '{shorten_value(unknown)}'")
+            raise Misfit(f"at {path}: {describe_type(node)} has no field '{shorten_value(unknown)}'")
         parts = []
         for field in node.fields:
-            here = f"{place}.{field.name}"
+            here = f"{path}.{field.name}"
             if field.name in value:
                 member = value[field.name]
             elif field.has_default:
@@ -198,24 +198,24 @@ class _Writing:
             elif avro.split_null(field.type)[1]:
                 member = None
             else:
-                raise Misfit(f"at {place}: the field '{field.name}' of {describe_type(node)} is missing")
+                raise Misfit(f"at {path}: the field '{field.name}' of {describe_type(node)} is missing")
             parts.append((yield self.value(field.type, member, here)))
         return b"".join(parts)
 
-    def _array(self, node: avro.Array, value: Any, place: str) -> Any:
+    def _array(self, node: avro.Array, value: Any, path: str) -> Any:
         if type(value) is not list:
-            raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
+            raise Misfit(f"at {path}: expected an array, found {describe_kind(value)}")
         parts = [write_varint(len(value))] if value else []
         for number, item in enumerate(value):
-            parts.append((yield self.value(node.items, item, f"{place}[{number}]")))
+            parts.append((yield self.value(node.items, item, f"{path}[{number}]")))
         return b"".join([*parts, b"\0"])
 
-    def _map(self, node: avro.Map, value: Any, place: str) -> Any:
+    def _map(self, node: avro.Map, value: Any, path: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
+            raise Misfit(f"at {path}: expected an object, found {describe_kind(value)}")
         parts = [write_varint(len(value))] if value else []
         string = make_datum_writer(avro.Primitive("string"))
         for key, item in value.items():
             parts.append(string(key))
-            parts.append((yield self.value(node.values, item, f"{place}['{shorten_value(key)}']")))
+            parts.append((yield self.value(node.values, item, f"{path}['{shorten_value(key)}']")))
         return b"".join([*parts, b"\0"])

@@ -100,18 +100,18 @@ def _read_content(path: str) -> str:
 
 def parse_schemas_by_id(text: str) -> dict[int, str]:
     """Parse the texts of schemas by their ids. Raises InvalidOptionError."""
-    found: dict[int, str] = {}
+    schemas: dict[int, str] = {}
     try:
         content = json.loads(text)
         pairs = content.items() if isinstance(content, dict) else [(entry["id"], entry["schema"]) for entry in content]
         for number, schema in pairs:
-            found[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
+            schemas[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidOptionError(
             f'\'{AVRO_SCHEMAS}\' should be a JSON object of schemas by id, such as {{"7": {{"type": "record", '
             '...}}, or a list of objects with "id" and "schema"'
         ) from None
-    return found
+    return schemas
 
 
 _TRUNCATE = b"\x02t"
@@ -158,19 +158,19 @@ class DebeziumAvroFormat(AvroFormat):
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
-            for place in reversed(range(len(payloads))):
-                header = payloads[place][: CONFLUENT_HEADER.size]
+            for number in reversed(range(len(payloads))):
+                header = payloads[number][: CONFLUENT_HEADER.size]
                 if not header or looked_at[header] == _LAST_OF_SCHEMA:
                     continue
                 try:
-                    writer, datum = find(payloads[place])
+                    writer, datum = find(payloads[number])
                     _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
                 except Undecodable:
                     continue  # reading it will report why
                 looked_at[header] += 1
                 if writer.after is not None:
                     position = NO_POSITION if source is None else read_position(source)
-                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, place))
+                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, number))
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
@@ -229,7 +229,7 @@ class DebeziumAvroDecoder(BatchDecoder):
 class _EnvelopeReader(AvroEnvelopeReader):
     def __init__(
         self,
-        wanted: StructType,
+        schema: StructType,
         table: StructType | None,
         settings: Settings,
         find: WriterSearch,
@@ -237,7 +237,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._rules = Rules.of(settings)
         self._find = find
         self._writers: dict[int, Writer] = {}
-        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._find_encoding)
+        self._columns = ChangeColumns(schema, table, self._rules.placeholder, self._find_encoding)
         self.search = PlaceholderSearch(self._rules.placeholder, avro=True)
 
     def is_misnamed(self, writer: Writer) -> bool:

@@ -149,8 +149,8 @@ class Writer:
     def of(cls, text: str) -> Writer:
         """Parse a schema text. Raises InvalidSchemaError."""
         node = avro.parse_avro(make_envelope_schema(text))
-        found = kafka_connect_schema.read_avro(node)
-        fields = found.fields if found is not None else {}
+        schema = kafka_connect_schema.read_avro(node)
+        fields = schema.fields if schema is not None else {}
         return cls(node, make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
@@ -192,15 +192,15 @@ class ConfluentWriters:
         if len(payload) < CONFLUENT_HEADER.size or payload[0] != 0:
             raise Undecodable("it does not begin with a zero byte and the id of a schema, as Confluent's framing does")
         _, number = CONFLUENT_HEADER.unpack_from(payload)
-        found = self._writers.get(number)
-        if found is None:
+        writer = self._writers.get(number)
+        if writer is None:
             if number not in self._schemas:
                 raise Undecodable(f"its schema id {number} is not among those of '{AVRO_SCHEMAS}'")
             try:
-                found = self._writers[number] = Writer.of(self._schemas[number])
+                writer = self._writers[number] = Writer.of(self._schemas[number])
             except InvalidSchemaError as error:
                 raise Undecodable(f"events with schema id {number} cannot be read: {error.message}") from None
-        return found, payload[CONFLUENT_HEADER.size :]
+        return writer, payload[CONFLUENT_HEADER.size :]
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
         """Yield the schemas that are among those by id, each with its events."""

@@ -113,7 +113,7 @@ class DebeziumJsonFormat(JsonFormat):
         sample = settings.get(INFER_COLUMNS) == "sample"
         rows: list[dict[str, Any]] = []
         for tail, events in enumerate(tails):
-            for place, payload in enumerate(events.payloads()):
+            for number, payload in enumerate(events.payloads()):
                 try:
                     operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
                 except Undecodable:
@@ -125,9 +125,11 @@ class DebeziumJsonFormat(JsonFormat):
                 image = schemas.images(schema)[1] if isinstance(schema, int) else None
                 if image is not None and image.fields:
                     position = NO_POSITION if source is None else read_position(source)
-                    seen.add(schema, partial(choose_columns, image), position, time, (tail, place))
-        found = seen.newest()
-        return sample_columns(reversed(rows), Rules.of(settings).placeholder.forms) if found is None and rows else found
+                    seen.add(schema, partial(choose_columns, image), position, time, (tail, number))
+        newest = seen.newest()
+        return (
+            sample_columns(reversed(rows), Rules.of(settings).placeholder.forms) if newest is None and rows else newest
+        )
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         return find_rare_events(events, _CANDIDATES, _CANDIDATE)
@@ -150,13 +152,13 @@ class DebeziumJsonDecoder(BatchDecoder):
 
 
 class _EnvelopeReader(EnvelopeReader):
-    def __init__(self, wanted: StructType, table: StructType | None, settings: Settings) -> None:
-        self._wanted = wanted
+    def __init__(self, schema: StructType, table: StructType | None, settings: Settings) -> None:
+        self._wanted = schema
         self._settings = settings
         placeholder = Rules.of(settings).placeholder
         self.search = PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(wanted, table, placeholder, self._find_encoding)
+        self._columns = ChangeColumns(schema, table, placeholder, self._find_encoding)
         self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
 
     def native(self) -> PayloadReader | None:
@@ -323,7 +325,7 @@ class _Schemas:
         """
         prefix = self._last
         if not prefix or not text.startswith(prefix):
-            prefix = next((known for known in self._prefixes if text.startswith(known)), "")
+            prefix = next((prefix_text for prefix_text in self._prefixes if text.startswith(prefix_text)), "")
         if not prefix:
             begin = len(SCHEMA_FIRST)
             schema, end = documents.value(text, begin)

@@ -55,13 +55,13 @@ class AvroEnvelopeReader(PayloadReader):
         """Return whether changes of this schema name the table's columns in another case."""
 
 
-def make_native_reader(reference: AvroEnvelopeReader, find: WriterSearch, wanted: StructType) -> PayloadReader:
+def make_native_reader(reference: AvroEnvelopeReader, find: WriterSearch, schema: StructType) -> PayloadReader:
     """Return a native reader of the same columns, or the reference if there is none."""
     module = native.get_module()
     if module is None:
         return reference
     try:
-        return NativeAvroReader(module, reference, find, wanted)
+        return NativeAvroReader(module, reference, find, schema)
     except Unplanned as reason:
         _log.info("Debezium's events are decoded in Python: %s", reason)
         return reference
@@ -72,13 +72,13 @@ class NativeAvroReader(PayloadReader):
 
     piece_events, piece_bytes = NATIVE_PIECE_EVENTS, NATIVE_PIECE_BYTES
 
-    def __init__(self, module: Any, reference: AvroEnvelopeReader, find: WriterSearch, wanted: StructType) -> None:
+    def __init__(self, module: Any, reference: AvroEnvelopeReader, find: WriterSearch, schema: StructType) -> None:
         """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
         self._module = module
         self._reference = reference
         self._find = find
-        self._columns = EnvelopeColumns(reference, wanted)
-        struct = replace_char_types(wanted)
+        self._columns = EnvelopeColumns(reference, schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._images = {field.name: field.dataType for field in struct if field.name in ("before", "after")}
         self._envelopes: dict[int, tuple[Writer, _Envelope | None]] = {}
@@ -99,9 +99,9 @@ class NativeAvroReader(PayloadReader):
         if len(parts) > 1:
             order = make_array(np.argsort(np.concatenate(places), kind="stable"))
             arrays = [pa.concat_arrays(column).take(order) for column in zip(*parts, strict=True)]
-        there = np.zeros(len(payloads), np.bool_)
-        there[np.concatenate(places)] = True
-        rest: EventPositions = np.flatnonzero(~there)
+        is_read = np.zeros(len(payloads), np.bool_)
+        is_read[np.concatenate(places)] = True
+        rest: EventPositions = np.flatnonzero(~is_read)
         if not len(rest):
             return arrays
         return merge_with_reference(arrays, rest, self._reference, payloads, padded, problems)
@@ -109,23 +109,23 @@ class NativeAvroReader(PayloadReader):
     def _read(self, envelope: _Envelope, events: EventBuffer, padded: bool) -> tuple[list[pa.Array], EventPositions]:
         """Return the columns of the events that can be read, and their places."""
         batch, unread = envelope.decoder.decode(*events.octets(), padded)
-        there = np.ones(len(events), np.bool_)
+        is_read = np.ones(len(events), np.bool_)
         if unread is not None:
-            there[np.frombuffer(unread, np.int64)] = False
-        read = np.flatnonzero(there)
-        found = pa.record_batch(batch)
-        there[read[~find_plain(found)]] = False
-        there[self._reference.search.find_others(events)] = False
-        chosen = there[read]
+            is_read[np.frombuffer(unread, np.int64)] = False
+        read = np.flatnonzero(is_read)
+        rows = pa.record_batch(batch)
+        is_read[read[~find_plain(rows)]] = False
+        is_read[self._reference.search.find_others(events)] = False
+        chosen = is_read[read]
         if not chosen.all():
-            found = found.take(make_array(np.flatnonzero(chosen)))
-        return self._columns.make(envelope.finish(found)), np.flatnonzero(there)
+            rows = rows.take(make_array(np.flatnonzero(chosen)))
+        return self._columns.make(envelope.finish(rows)), np.flatnonzero(is_read)
 
     def _envelope(self, writer: Writer) -> _Envelope | None:
-        known = self._envelopes.get(id(writer))
-        if known is None:
-            known = self._envelopes[id(writer)] = writer, self._make_envelope(writer)
-        return known[1]
+        envelope = self._envelopes.get(id(writer))
+        if envelope is None:
+            envelope = self._envelopes[id(writer)] = writer, self._make_envelope(writer)
+        return envelope[1]
 
     def _make_envelope(self, writer: Writer) -> _Envelope | None:
         if self._reference.is_misnamed(writer):
@@ -165,16 +165,16 @@ class _Envelope:
         spec, plan = _plan_record(members, False, writer.node)
         self.decoder = make(spec, plan)
 
-    def finish(self, found: pa.RecordBatch) -> pa.RecordBatch:
+    def finish(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return envelopes whose images have the values of their columns."""
         for name, members in self._finish.items():
             if members:
-                image = found.column(name)
-                columns = {field.name: image.field(place) for place, field in enumerate(image.type)}
+                image = rows.column(name)
+                columns = {field.name: image.field(number) for number, field in enumerate(image.type)}
                 columns |= {member: finish(columns[member]) for member, finish in members.items()}
-                made = pa.StructArray.from_arrays([*columns.values()], names=[*columns], mask=image.is_null())
-                found = found.set_column(found.schema.get_field_index(name), name, made)
-        return found
+                image_array = pa.StructArray.from_arrays([*columns.values()], names=[*columns], mask=image.is_null())
+                rows = rows.set_column(rows.schema.get_field_index(name), name, image_array)
+        return rows
 
 
 class _Member:
@@ -210,7 +210,7 @@ def _plan_nullable(plan: Callable[[avro.Node], _Plan], writer: avro.Node) -> _Pl
         return plan(writer)
     if len(writer.branches) != 2 or not writer.nullable:
         raise Unplanned("a field was written as a union of several types")
-    null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
+    null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
     spec, inner = plan(writer.branches[1 - null_branch])
     return spec, ("nullable", null_branch, inner)
 
@@ -243,9 +243,9 @@ def _plan_image(image: StructType, schema: FieldSchema | None, finish: dict[str,
         column = find_arrow_type(field.dataType)
         plan = partial(_plan_value, field.dataType, fields.get(field.name))
         members[field.name] = _Member(column, plan)
-        made = _FINISHES.get(column if not pa.types.is_timestamp(column) else pa.timestamp("us"))
-        if made is not None:
-            finish[field.name] = made
+        make_finish = _FINISHES.get(column if not pa.types.is_timestamp(column) else pa.timestamp("us"))
+        if make_finish is not None:
+            finish[field.name] = make_finish
     return _plan_record(members, True, writer)
 
 

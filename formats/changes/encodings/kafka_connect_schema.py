@@ -69,9 +69,9 @@ def read_json(node: Any) -> FieldSchema | None:
     fields = {}
     members = node.get("fields")
     for member in members if isinstance(members, list) else ():
-        found = read_json(member)
-        if found is not None:
-            fields[str(member.get("field"))] = found
+        schema = read_json(member)
+        if schema is not None:
+            fields[str(member.get("field"))] = schema
     parameters = node.get("parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
     scale, precision = _parse_whole(parameters.get("scale")), _parse_whole(parameters.get(_PRECISION))
@@ -104,7 +104,7 @@ def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema 
                 f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
             )
         around = (*around, only)
-        fields = {field.name: found for field in only.fields if (found := _read_node(field.type, around)) is not None}
+        fields = {field.name: schema for field in only.fields if (schema := _read_node(field.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
         entry = _find_entry(only)

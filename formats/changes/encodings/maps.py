@@ -36,7 +36,7 @@ class EntriesColumn(MapColumn):
         order = np.argsort(texts, kind="stable")
         parts = []
         for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
-            parts.append(column._build_maps([values[place] for place in places.tolist()], rows[places], problems))
+            parts.append(column._build_maps([values[number] for number in places.tolist()], rows[places], problems))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
     def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
@@ -120,7 +120,7 @@ def _parse_object(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        found = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
+        parsed = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
     except (ValueError, RecursionError):
         return value  # refused later
-    return found if type(found) is dict else value
+    return parsed if type(parsed) is dict else value

@@ -164,10 +164,10 @@ def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
     numbers = b"".join(
         [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
     )
-    there = None
+    validity = None
     if None in values:
-        there = pa.array([value is not None for value in values]).buffers()[1]
-    array = pa.Array.from_buffers(pa.decimal128(38, scale), len(values), [there, pa.py_buffer(numbers)])
+        validity = pa.array([value is not None for value in values]).buffers()[1]
+    array = pa.Array.from_buffers(pa.decimal128(38, scale), len(values), [validity, pa.py_buffer(numbers)])
     array.validate(full=True)
     return array
 

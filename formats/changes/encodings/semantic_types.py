@@ -136,32 +136,32 @@ _OF_KIND = {
 
 def find_meaning(schema: FieldSchema) -> Meaning | None:
     """Return the meaning of a schema's name; None if the name is unknown or does not fit the kind."""
-    found = NAMED.get(schema.name)
-    return found if found is not None and schema.kind in found.kinds else None
+    meaning = NAMED.get(schema.name)
+    return meaning if meaning is not None and schema.kind in meaning.kinds else None
 
 
 def find_semantic(schema: FieldSchema | None) -> Semantic:
     """Return the meaning of values with a schema. A kind that Connect does not have counts as no schema."""
     if schema is None:
         return Semantic.NO_SCHEMA
-    found = find_meaning(schema)
-    return _OF_KIND.get(schema.kind, Semantic.NO_SCHEMA) if found is None else found.semantic
+    meaning = find_meaning(schema)
+    return _OF_KIND.get(schema.kind, Semantic.NO_SCHEMA) if meaning is None else meaning.semantic
 
 
 def find_unit(schema: FieldSchema) -> str:
     """Return the unit that whole numbers with a schema count; "" for none."""
-    found = find_meaning(schema)
-    return "" if found is None else found.unit
+    meaning = find_meaning(schema)
+    return "" if meaning is None else meaning.unit
 
 
 def describe_schema(schema: FieldSchema) -> str:
     """Describe a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
     words = [schema.kind] if schema.name else []
-    found = find_meaning(schema)
+    meaning = find_meaning(schema)
     if schema.name == DECIMAL:
         words.append(f"scale {schema.scale}")
-    elif found is not None and found.words:
-        words.append(found.words)
+    elif meaning is not None and meaning.words:
+        words.append(meaning.words)
     elif schema.kind == "map" and schema.key is not None and schema.element is not None:
         words.append(f"of {describe_schema(schema.key)} to {describe_schema(schema.element)}")
     name = (schema.name or schema.kind)[:100]
@@ -215,5 +215,5 @@ def choose_type(schema: FieldSchema | None) -> DataType:
 
 def _choose_key_type(schema: FieldSchema | None) -> DataType:
     # Spark has no maps as keys of maps.
-    found = choose_type(schema)
-    return StringType() if isinstance(found, MapType | ArrayType | StructType) else found
+    key_type = choose_type(schema)
+    return StringType() if isinstance(key_type, MapType | ArrayType | StructType) else key_type

@@ -71,10 +71,10 @@ def is_no_day(value: int) -> bool:
     return False
 
 
-def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = False) -> Leaf:
+def make_date_column(path: str, is_valid: Callable[[int], bool], *, plain: bool = False) -> Leaf:
     """Return a column that reads days since 1970, or a date as text.
 
-    `known` returns whether a number outside the years 0001 to 9999 is a date, and so null. `plain`: only texts are
+    `is_valid` returns whether a number outside the years 0001 to 9999 is a date, and so null. `plain`: only texts are
     dates.
     """
 
@@ -84,7 +84,7 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
-            if known(value):
+            if is_valid(value):
                 return None
             raise Misfit(
                 f"the number {value} is not a day of the years 0001 to 9999; if it counts another unit since 1970, "
@@ -97,10 +97,10 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
-        there = limit_to_range(days, FIRST_DAY, LAST_DAY)
-        if there.null_count != days.null_count:
+        in_range = limit_to_range(days, FIRST_DAY, LAST_DAY)
+        if in_range.null_count != days.null_count:
             raise ValueError  # The dates among them are found one by one.
-        return there.cast(pa.int32()).view(pa.date32())
+        return in_range.cast(pa.int32()).view(pa.date32())
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
@@ -219,8 +219,8 @@ def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return numbers
-    there = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
-    return pc.if_else(there, numbers, pa.scalar(None, numbers.type))
+    in_range = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.if_else(in_range, numbers, pa.scalar(None, numbers.type))
 
 
 def _limit_micros(micros: int) -> int | None:

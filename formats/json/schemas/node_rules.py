@@ -76,7 +76,7 @@ class NodeRules:
         if any(part.value["additionalProperties"] is False for part in parts.select("additionalProperties")):
             self._note_rule("additionalProperties", path)
 
-    def note_object(self, parts: Parts, path: str, found: model.Object) -> None:
+    def note_object(self, parts: Parts, path: str, node: model.Object) -> None:
         """Note the rules of an object whose properties are columns."""
         self._note_values(parts, path)
         saying = parts.select("properties", "additionalProperties")
@@ -84,19 +84,19 @@ class NodeRules:
             self._note_rule("additionalProperties", path)
         for part in parts.found:
             required = part.value.get("required")
-            if isinstance(required, list) and not found.properties.keys() >= {*map(str, required)}:
+            if isinstance(required, list) and not node.properties.keys() >= {*map(str, required)}:
                 self._note_rule("required", path)
-            self._note_part_of_object(part, path, found)
+            self._note_part_of_object(part, path, node)
         for value in parts.ignored:
-            names = _list_names(self._iterate_missing(value, found, "", set(), below=False))
+            names = _list_names(self._iterate_missing(value, node, "", set(), below=False))
             if names:
                 self._note_unread("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
-    def _note_part_of_object(self, part: SchemaPart, path: str, found: model.Object) -> None:
+    def _note_part_of_object(self, part: SchemaPart, path: str, node: model.Object) -> None:
         value = part.value
         for keyword, schemas in _iterate_alternatives(value):
             if names := _list_names(
-                name for schema in schemas for name in self._iterate_missing(schema, found, "", set())
+                name for schema in schemas for name in self._iterate_missing(schema, node, "", set())
             ):
                 self._note_unread(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
@@ -165,8 +165,8 @@ class NodeRules:
         self.first = self.first or f"'{keyword}' at '{path}'"
 
     def _note_unread(self, keyword: str, path: str, what: str) -> None:
-        place = f"at '{path}'" if path else "at the root"
-        self.unread.append(f"'{keyword}' {place}: {what}")
+        location = f"at '{path}'" if path else "at the root"
+        self.unread.append(f"'{keyword}' {location}: {what}")
 
 
 def _iterate_alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -181,5 +181,5 @@ def _iterate_alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence
 
 
 def _list_names(names: Any) -> str:
-    found = list(dict.fromkeys(names))
-    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    unique = list(dict.fromkeys(names))
+    return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")

@@ -56,8 +56,8 @@ class SchemaPart:
 
     def types(self) -> frozenset[str] | None:
         """Return the types that its "type" names, None if it does not restrict them."""
-        found = read_types(self.value.get("type"))
-        return found if found is None or not self.or_null else found | {"null"}
+        types = read_types(self.value.get("type"))
+        return types if types is None or not self.or_null else types | {"null"}
 
 
 @dataclass
@@ -101,10 +101,10 @@ def _is_list_of_texts(kind: Any) -> bool:
 
 def list_choices(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
     """Return the alternatives in a schema: in `anyOf`, in `oneOf`, and in a "type" of draft 3 that lists schemas."""
-    found = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
+    choices = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
     if isinstance(value.get("type"), list) and not _is_list_of_texts(value["type"]):
-        found.append(("type", [{"type": choice} if isinstance(choice, str) else choice for choice in value["type"]]))
-    return found
+        choices.append(("type", [{"type": choice} if isinstance(choice, str) else choice for choice in value["type"]]))
+    return choices
 
 
 def drop_null(choices: Sequence[Any]) -> list[Any]:
@@ -192,29 +192,29 @@ class Splitter:
         return self._types[id(value)][1]
 
     def _read_types_of(self, value: dict[str, Any]) -> frozenset[str]:
-        found = read_types(value.get("type"))
-        found = TYPES if found is None else found
+        types = read_types(value.get("type"))
+        types = TYPES if types is None else types
         if isinstance(value.get("enum"), list):
-            found &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
+            types &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
         if "const" in value:
-            found &= _find_value_types(value["const"])
+            types &= _find_value_types(value["const"])
         for joined in list_joined_schemas(value):
-            found &= self.types(joined)
+            types &= self.types(joined)
         for _, choices in list_choices(value):
-            found &= frozenset[str]().union(*map(self.types, choices))
+            types &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):
             target = self.types(self.references.look_up(reference, value))
-            return target if self._siblings is Siblings.NONE or not target & found else target & found
-        return found
+            return target if self._siblings is Siblings.NONE or not target & types else target & types
+        return types
 
 
 def list_joined_schemas(value: dict[str, Any]) -> list[Any]:
     """Return the schemas of `allOf`, and of `extends` in draft 3, which may be a single schema."""
-    found: list[Any] = []
+    schemas: list[Any] = []
     for key in ("allOf", "extends"):
         inner = value.get(key, [])
-        found += inner if isinstance(inner, list) else [inner]
-    return found
+        schemas += inner if isinstance(inner, list) else [inner]
+    return schemas
 
 
 def _find_value_types(value: Any) -> frozenset[str]:

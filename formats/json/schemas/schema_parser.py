@@ -112,8 +112,8 @@ class _Parser:
             node = self._object(parts, path, around, annotations | {"nullable": nullable})
         elif kind == "array":
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
-        elif kind is not None and (found := _read_scalar(kind, parts)) is not None:
-            node = Scalar(*found, **annotations | {"nullable": nullable})
+        elif kind is not None and (scalar := _read_scalar(kind, parts)) is not None:
+            node = Scalar(*scalar, **annotations | {"nullable": nullable})
             self.rules.note_scalar(parts, path, node.type)
         if node is None:
             self.rules.note_anything(parts, path)
@@ -156,9 +156,9 @@ class _Parser:
             members[name] = _replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
-        found = Object(members, required, **annotations)
-        self.rules.note_object(parts, path, found)
-        return found
+        object_node = Object(members, required, **annotations)
+        self.rules.note_object(parts, path, object_node)
+        return object_node
 
 
 def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str, Any]:
@@ -228,12 +228,12 @@ def _describe_types(types: frozenset[str]) -> str:
 def _collect_properties(parts: Parts) -> dict[str, list[SchemaSource]]:
     """Return the schemas that the parts have for each property."""
     order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
-    found: dict[str, list[SchemaSource]] = {}
+    sources: dict[str, list[SchemaSource]] = {}
     for part in parts.select("properties"):
         properties = part.value["properties"]
         for name, schema in properties.items() if isinstance(properties, dict) else ():
-            found.setdefault(name, []).append(SchemaSource(schema, part.unsure))
-    return {name: found[name] for name in (*order, *found) if name in found}
+            sources.setdefault(name, []).append(SchemaSource(schema, part.unsure))
+    return {name: sources[name] for name in (*order, *sources) if name in sources}
 
 
 def _collect_required(parts: Parts) -> set[str]:

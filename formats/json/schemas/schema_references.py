@@ -64,10 +64,10 @@ class References:
 
     def find(self, reference: str, within: dict[str, Any], path: str) -> Any:
         """Return the schema that a reference in `within` stands for. Raises InvalidSchemaError naming it."""
-        found = self.look_up(reference, within)
-        if found is None:
+        target = self.look_up(reference, within)
+        if target is None:
             raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
-        return found
+        return target
 
     def look_up(self, reference: str, within: dict[str, Any]) -> Any:
         """Return the schema that a reference in `within` stands for, None if it is not in the text."""
@@ -82,11 +82,11 @@ class References:
                 return self._named[address]
             base, pointer = urldefrag(address)
             root = resource.root if not base or base == resource.base else self._named.get(base)
-            found = None if root is None else _follow_pointer(root, pointer)
-            if found is None and not base:  # some programs write pointers from the whole text even below an id
-                found = _follow_pointer(self._whole.root, pointer)
-            if found is not None:
-                return found
+            target = None if root is None else _follow_pointer(root, pointer)
+            if target is None and not base:  # some programs write pointers from the whole text even below an id
+                target = _follow_pointer(self._whole.root, pointer)
+            if target is not None:
+                return target
         return None
 
     def is_recursive(self, schema: dict[str, Any]) -> bool:
@@ -105,14 +105,14 @@ class References:
             if isinstance(reference := value.get("$ref"), str):
                 inner.append(self.look_up(reference, value))
             while inner:
-                found = inner.pop()
-                if isinstance(found, list):
-                    inner += found
-                elif isinstance(found, dict):
-                    yield found
-                    if id(found) not in seen:
-                        seen.add(id(found))
-                        left.append(found)
+                inner_value = inner.pop()
+                if isinstance(inner_value, list):
+                    inner += inner_value
+                elif isinstance(inner_value, dict):
+                    yield inner_value
+                    if id(inner_value) not in seen:
+                        seen.add(id(inner_value))
+                        left.append(inner_value)
 
 
 def iterate_inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
@@ -135,16 +135,16 @@ def _follow_pointer(root: Any, pointer: str) -> Any:
         return root
     if not pointer.startswith("/"):
         return None
-    found: Any = root
+    value: Any = root
     for part in pointer[1:].split("/"):
         key = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
-        elif isinstance(found, dict) and key in found:
-            found = found[key]
+        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, dict) and key in value:
+            value = value[key]
         else:
             return None
-    return found
+    return value
 
 
 REL = "spark-schema"

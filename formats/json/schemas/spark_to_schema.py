@@ -156,16 +156,16 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         return {"type": "array", "items": {"type": "array"}, SPARK_MAP: map_type.jsonValue()}
 
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
-        found = PRIMITIVES.get(type(data_type))
+        schema = PRIMITIVES.get(type(data_type))
         if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
-            found = {"type": "number"}
+            schema = {"type": "number"}
         if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
-            found = {"type": "number"}
+            schema = {"type": "number"}
         if isinstance(data_type, TimeType) and not is_time_of_day(data_type):
-            found = None
-        if found is None:
+            schema = None
+        if schema is None:
             self.refuse(data_type, path, explain_unsupported(data_type))
-        return found | {SPARK_TYPE: data_type.simpleString()}
+        return schema | {SPARK_TYPE: data_type.simpleString()}
 
 
 def _make_nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:

@@ -48,12 +48,12 @@ OWN = frozenset(("window", "session_window"))
 
 
 def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
-    given = [argument if isinstance(argument, exp.Expr) else exp.convert(argument) for argument in arguments]
-    return exp.Anonymous(this=name, expressions=given)
+    expressions = [argument if isinstance(argument, exp.Expr) else exp.convert(argument) for argument in arguments]
+    return exp.Anonymous(this=name, expressions=expressions)
 
 
-def _build_split_index(given: _Arguments, findings: Findings) -> exp.Expr:
-    text, delimiter, index = given
+def _build_split_index(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    text, delimiter, index = arguments
     if not isinstance(delimiter, exp.Literal):
         raise Untranslatable(
             "SPLIT_INDEX needs a literal as its delimiter, because Spark splits at regular expressions"
@@ -61,66 +61,66 @@ def _build_split_index(given: _Arguments, findings: Findings) -> exp.Expr:
     return _build_call("get", _build_call("split", text, re.escape(delimiter.name)), index)
 
 
-def _build_split(given: _Arguments, findings: Findings) -> exp.Expr:
-    text, delimiter = given
+def _build_split(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    text, delimiter = arguments
     if not isinstance(delimiter, exp.Literal):
         raise Untranslatable("SPLIT needs a literal as its delimiter, because Spark splits at regular expressions")
     return _build_call("split", text, re.escape(delimiter.name))
 
 
-def _build_average(given: _Arguments, findings: Findings) -> exp.Expr:
-    if not isinstance(given[0].unnest(), exp.Cast):
+def _build_average(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    if not isinstance(arguments[0].unnest(), exp.Cast):
         findings.check(
             "AVG of whole numbers is a whole number in Flink, but a fraction here: CAST it if its values are whole "
             "numbers"
         )
-    return _build_call("avg", *given)
+    return _build_call("avg", *arguments)
 
 
 def _build_trim(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     """Return a function that trims one side. Of two arguments, Flink has the text first, Spark the characters."""
-    return lambda given, _: _build_call(f"{side}trim", *reversed(given))
+    return lambda arguments, _: _build_call(f"{side}trim", *reversed(arguments))
 
 
-def _build_date_format(given: _Arguments, findings: Findings) -> exp.Expr:
-    if not isinstance(given[1], exp.Literal) or "Y" in given[1].name:
+def _build_date_format(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    if not isinstance(arguments[1], exp.Literal) or "Y" in arguments[1].name:
         findings.check("DATE_FORMAT: Spark refuses patterns with YYYY, the year of a week; yyyy is the year of a date")
-    return _build_call("DATE_FORMAT", *given)
+    return _build_call("DATE_FORMAT", *arguments)
 
 
-def _build_initcap(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_initcap(arguments: _Arguments, findings: Findings) -> exp.Expr:
     findings.check("INITCAP begins a word only after a space; in Flink after everything that is not a letter or digit")
-    return _build_call("initcap", *given)
+    return _build_call("initcap", *arguments)
 
 
-def _build_to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
-    if len(given) > 1:
+def _build_to_timestamp(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    if len(arguments) > 1:
         findings.check("TO_TIMESTAMP: a text that does not match the pattern is an error here, but NULL in Flink")
-        return _build_call("to_timestamp_ntz", *given)
-    if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
+        return _build_call("to_timestamp_ntz", *arguments)
+    if not _is_text_like(arguments[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
         findings.check(
             "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, where Flink keeps milliseconds, and accepts texts "
             "that are NULL in Flink, such as some with T or a zone"
         )
-    return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
+    return _build_try_cast(arguments[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
 
 
-def _build_to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
-    digits = given[1].name if len(given) > 1 and isinstance(given[1], exp.Literal) else "3"
+def _build_to_timestamp_ltz(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    digits = arguments[1].name if len(arguments) > 1 and isinstance(arguments[1], exp.Literal) else "3"
     if digits not in ("0", "3"):
         raise Untranslatable("TO_TIMESTAMP_LTZ of numbers must have the precision 0 or 3")
-    if infer(given[0]) in TEXT:
+    if infer(arguments[0]) in TEXT:
         raise Untranslatable("TO_TIMESTAMP_LTZ of a text is not translated: CAST it to TIMESTAMP_LTZ")
-    return _build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
+    return _build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", arguments[0])
 
 
-def _build_to_date(given: _Arguments, findings: Findings) -> exp.Expr:
-    if len(given) > 1:
+def _build_to_date(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    if len(arguments) > 1:
         findings.check("TO_DATE: a text that does not match the pattern is an error here, but NULL in Flink")
-        return _build_call("to_date", *given)
-    if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d"):
+        return _build_call("to_date", *arguments)
+    if not _is_text_like(arguments[0], r"\d{4}-\d\d-\d\d"):
         findings.check("TO_DATE became TRY_CAST: it accepts some texts that are NULL in Flink, such as those with T")
-    return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.DATE))
+    return _build_try_cast(arguments[0], exp.DataType(this=exp.DataType.Type.DATE))
 
 
 def _is_text_like(node: exp.Expr, form: str) -> bool:
@@ -131,8 +131,8 @@ def _build_try_cast(node: exp.Expr, kind: exp.DataType) -> exp.Expr:
     return exp.TryCast(this=node, to=kind, safe=True)
 
 
-def _build_regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
-    text, pattern, replacement = given
+def _build_regexp_replace(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    text, pattern, replacement = arguments
     if isinstance(replacement, exp.Literal):  # Flink takes it as it is
         replacement = exp.Literal.string(re.sub(r"([\\$])", r"\\\1", replacement.name))
     else:
@@ -141,28 +141,28 @@ def _build_regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
 
 
 def _build_any_value(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
         findings.check(f"{name} is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY")
-        return _build_call(name.lower(), given[0], exp.true())
+        return _build_call(name.lower(), arguments[0], exp.true())
 
     return build
 
 
 def _build_skipping_nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
         findings.check(f"{name} ignores NULLs here; in Flink one NULL makes the result NULL")
-        return _build_call(name.lower(), *given)
+        return _build_call(name.lower(), *arguments)
 
     return build
 
 
-def _build_json_value(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_json_value(arguments: _Arguments, findings: Findings) -> exp.Expr:
     findings.check("JSON_VALUE became get_json_object, which also gives objects and arrays, as text")
-    return _build_call("get_json_object", *given[:2])
+    return _build_call("get_json_object", *arguments[:2])
 
 
 def _refuse(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
         raise Untranslatable(f"{name} has no equivalent: {why}")
 
     return build
@@ -174,32 +174,32 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "CURRENT_WATERMARK": _refuse("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
     "DATE_FORMAT": _build_date_format,
     "FIRST_VALUE": _build_any_value("FIRST_VALUE"),
-    "FROM_BASE64": lambda given, _: exp.cast(_build_call("unbase64", *given), "string"),
+    "FROM_BASE64": lambda arguments, _: exp.cast(_build_call("unbase64", *arguments), "string"),
     "GREATEST": _build_skipping_nulls("GREATEST"),
     "INITCAP": _build_initcap,
     "JSON_VALUE": _build_json_value,
     "LAST_VALUE": _build_any_value("LAST_VALUE"),
     "LEAST": _build_skipping_nulls("LEAST"),
-    "LISTAGG": lambda given, _: _build_call("listagg", given[0], *(given[1:] or [exp.Literal.string(",")])),
-    "LOCALTIMESTAMP": lambda given, _: _build_call("localtimestamp"),
+    "LISTAGG": lambda arguments, _: _build_call("listagg", arguments[0], *(arguments[1:] or [exp.Literal.string(",")])),
+    "LOCALTIMESTAMP": lambda arguments, _: _build_call("localtimestamp"),
     "LTRIM": _build_trim("l"),
-    "RAND_INTEGER": lambda given, _: exp.cast(
-        exp.Mul(this=_build_call("rand", *given[:-1]), expression=given[-1]), "int"
+    "RAND_INTEGER": lambda arguments, _: exp.cast(
+        exp.Mul(this=_build_call("rand", *arguments[:-1]), expression=arguments[-1]), "int"
     ),
-    "REGEXP_EXTRACT": lambda given, _: _build_call(
-        "nullif", _build_call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
+    "REGEXP_EXTRACT": lambda arguments, _: _build_call(
+        "nullif", _build_call("regexp_extract", *arguments[:2], *(arguments[2:] or [exp.Literal.number(0)])), ""
     ),
     "REGEXP_REPLACE": _build_regexp_replace,
     "RTRIM": _build_trim("r"),
-    "SHA224": lambda given, _: _build_call("sha2", given[0], 224),
-    "SHA256": lambda given, _: _build_call("sha2", given[0], 256),
-    "SHA384": lambda given, _: _build_call("sha2", given[0], 384),
-    "SHA512": lambda given, _: _build_call("sha2", given[0], 512),
+    "SHA224": lambda arguments, _: _build_call("sha2", arguments[0], 224),
+    "SHA256": lambda arguments, _: _build_call("sha2", arguments[0], 256),
+    "SHA384": lambda arguments, _: _build_call("sha2", arguments[0], 384),
+    "SHA512": lambda arguments, _: _build_call("sha2", arguments[0], 512),
     "SOURCE_WATERMARK": _refuse("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
     "SPLIT": _build_split,
     "SPLIT_INDEX": _build_split_index,
     "TABLE": _refuse("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
-    "TO_BASE64": lambda given, _: _build_call("base64", *given),
+    "TO_BASE64": lambda arguments, _: _build_call("base64", *arguments),
     "TO_DATE": _build_to_date,
     "TO_TIMESTAMP": _build_to_timestamp,
     "TO_TIMESTAMP_LTZ": _build_to_timestamp_ltz,

@@ -70,8 +70,8 @@ def strip_type_arguments(spark: str) -> str:
 
 def infer(node: exp.Expr) -> str | None:
     """Return the type of an expression in Flink, or None."""
-    if (known := node.meta.get(_KEY)) is not None:
-        return str(known)
+    if (inferred := node.meta.get(_KEY)) is not None:
+        return str(inferred)
     if isinstance(node, exp.Cast):
         return strip_type_arguments(node.to.sql(dialect=SparkOutput))
     if isinstance(node, exp.Literal):
@@ -88,7 +88,7 @@ def infer(node: exp.Expr) -> str | None:
         return _infer_arithmetic(node)
     if isinstance(node, exp.Anonymous):
         return _infer_call(node.name.upper(), node.expressions)
-    return next((found for kind, found in _NODES.items() if isinstance(node, kind)), None)
+    return next((infer_node for kind, infer_node in _NODES.items() if isinstance(node, kind)), None)
 
 
 def remember(node: exp.Expr, kind: str | None) -> None:
@@ -122,17 +122,17 @@ def _infer_arithmetic(node: exp.Binary) -> str | None:
     return _find_common_type([node.this, node.expression]) if left in _NUMBERS and right in _NUMBERS else None
 
 
-def _infer_call(name: str, given: Sequence[exp.Expr]) -> str | None:
+def _infer_call(name: str, arguments: Sequence[exp.Expr]) -> str | None:
     if name in _RESULTS:
         return _RESULTS[name]
-    if name in _OF_THE_FIRST and given:
-        return infer(given[0])
+    if name in _OF_THE_FIRST and arguments:
+        return infer(arguments[0])
     if name in _OF_ALL:
-        return _find_common_type(given)
-    if name == "IF" and len(given) == 3:
-        return _find_common_type(given[1:])
-    if name == "TIMESTAMPADD" and len(given) == 3:
-        kind = infer(given[2])
+        return _find_common_type(arguments)
+    if name == "IF" and len(arguments) == 3:
+        return _find_common_type(arguments[1:])
+    if name == "TIMESTAMPADD" and len(arguments) == 3:
+        kind = infer(arguments[2])
         return kind if kind in (ZONED, LOCAL) else None
     return None
 
@@ -177,17 +177,17 @@ class TypesOfQuery:
                 remember(node, _find_column_type(node, sources, outer))
             elif isinstance(node, exp.Query) and id(node) not in self._done:
                 self._type_query(node, ctes, {**outer, **sources})
-        found: Output = []
+        output: Output = []
         for expression in select.expressions:
             if isinstance(expression, exp.Star) or (
                 isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
             ):
-                wanted = expression.table.lower() if isinstance(expression, exp.Column) else None
+                source = expression.table.lower() if isinstance(expression, exp.Column) else None
                 for alias, columns in sources.items():
-                    found += (columns or []) if wanted in (None, alias) else []
+                    output += (columns or []) if source in (None, alias) else []
             else:
-                found.append((expression.alias_or_name.lower(), infer(expression.unalias())))
-        return found
+                output.append((expression.alias_or_name.lower(), infer(expression.unalias())))
+        return output
 
     def _add_source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
         for join in node.args.get("joins") or ():
@@ -234,9 +234,9 @@ def _find_column_type(column: exp.Expr, sources: _Sources, outer: _Sources) -> s
             if table in places:
                 return dict(places[table] or ()).get(name)
             continue
-        found = [kind for columns in places.values() for other, kind in columns or () if other == name]
-        if found:
-            return found[0] if len(set(found)) == 1 else None
+        kinds = [kind for columns in places.values() for other, kind in columns or () if other == name]
+        if kinds:
+            return kinds[0] if len(set(kinds)) == 1 else None
         if None in places.values():
             return None
     return None

@@ -80,8 +80,8 @@ def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
 
 
 def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp.Expr:
-    given = node.to.expressions
-    limit = given[0].name if given else "1" if node.to.this is exp.DataType.Type.CHAR else str(_UNLIMITED)
+    lengths = node.to.expressions
+    limit = lengths[0].name if lengths else "1" if node.to.this is exp.DataType.Type.CHAR else str(_UNLIMITED)
     if limit != str(_UNLIMITED):
         findings.check(
             f"CAST({_name_operand(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor pads a text: "

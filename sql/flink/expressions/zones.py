@@ -64,10 +64,10 @@ def _find_fixed_offset(name: str) -> timedelta | None:
         zone = ZoneInfo(name.strip())
     except (KeyError, ValueError, OSError):
         return None
-    found = {
+    offsets = {
         datetime(year, month, 1, tzinfo=UTC).astimezone(zone).utcoffset() for year in _YEARS for month in range(1, 13)
     }
-    return found.pop() if len(found) == 1 else None
+    return offsets.pop() if len(offsets) == 1 else None
 
 
 def measure_interval(interval: exp.Expr) -> timedelta | None:

@@ -65,5 +65,5 @@ def test_what_another_process_starts_is_seen_after_some_time(kept: Kept, monkeyp
 def test_a_scope_that_is_written_to_during_a_look_is_asked_again() -> None:
     scopes = EmptyScopes()
     scopes.note_written("iot")
-    scopes.note_empty("iot", asked=0.0)
+    scopes.note_empty("iot", moment=0.0)
     assert scopes.select(["iot"], 3600.0) == ["iot"]

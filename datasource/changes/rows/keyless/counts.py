@@ -105,16 +105,16 @@ class KeylessCounts:
     @cached_property
     def _boundaries(self) -> list[Truncation | Snapshot]:
         """Return the snapshots and, if the history matters, the truncations, in their order."""
-        found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
+        boundaries: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
-            found += [(one.moment.ts, one.moment.position, one) for one in dict.fromkeys(self.truncates.all)]
-        found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
-        return [ranked[-1] for ranked in sorted(found, key=lambda ranked: ranked[:2])]
+            boundaries += [(one.moment.ts, one.moment.position, one) for one in dict.fromkeys(self.truncates.all)]
+        boundaries += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
+        return [ranked[-1] for ranked in sorted(boundaries, key=lambda ranked: ranked[:2])]
 
     def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
-        for place in np.flatnonzero(self.snapshots.find_after_changes(numbers, own))[:1]:
+        for row in np.flatnonzero(self.snapshots.find_after_changes(numbers, own))[:1]:
             raise MalformedEventError(
-                f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} has a row of a "
+                f"The event at offset {numbers['offset'][row]} of segment {numbers['segment'][row]} has a row of a "
                 "snapshot without a begin or a position. Without a primary key, it is unknown whether the row exists "
                 "already: set the table property 'primary-key', or read the table's changelog."
             )
@@ -148,9 +148,9 @@ class KeylessCounts:
         return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
-def _make_missing_row_error(numbers: Columns, place: int) -> MalformedEventError:
+def _make_missing_row_error(numbers: Columns, row: int) -> MalformedEventError:
     return MalformedEventError(
-        f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that "
+        f"The event at offset {numbers['offset'][row]} of segment {numbers['segment'][row]} removes a row that "
         "does not exist there. Without a primary key, all values together identify a row: if the table has a key, "
         "set the table property 'primary-key', for example 'id' or 'order_id,line_no'. If it has none, the database "
         "must log whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column with a default may have been "
@@ -201,12 +201,12 @@ class _History:
         self._version = read_numbers(entries, "version")
         time = read_numbers(entries, "time")
         self._time = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
-        there = np.ones(len(entries), np.bool_)
+        remains = np.ones(len(entries), np.bool_)
         # A row in a snapshot counts only if it does not exist already.
-        there[counts.missing] = there[own >= 0] = False
-        self._rows = [np.flatnonzero(there)]
-        self._changes = [read_numbers(entries, "change")[there]]
-        self._versions, self._times = [self._version[there]], [self._time[there]]
+        remains[counts.missing] = remains[own >= 0] = False
+        self._rows = [np.flatnonzero(remains)]
+        self._changes = [read_numbers(entries, "change")[remains]]
+        self._versions, self._times = [self._version[remains]], [self._time[remains]]
         left = _split_by_number(counts.left, counts.spans[counts.left], len(boundaries))
         read = _split_by_number(np.arange(len(own)), own, len(boundaries))
         for number, boundary in enumerate(boundaries):
@@ -232,13 +232,13 @@ class _History:
     def select(self, within: Within) -> list[pa.Table]:
         """Return the wanted part of the history."""
         rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
-        wanted = within(version, time)
-        if not wanted.any():
+        chosen = within(version, time)
+        if not chosen.any():
             return []
         table = self._entries.select([name for name in self._entries.column_names if name.startswith(VALUE)])
-        table = table.take(pa.array(rows[wanted]))
+        table = table.take(pa.array(rows[chosen]))
         for name, numbers in (("change", change), ("version", version), ("timestamp", time)):
-            table = table.append_column(name, pa.array(numbers[wanted], pa.int64()))
+            table = table.append_column(name, pa.array(numbers[chosen], pa.int64()))
         return [table]
 
 
@@ -261,8 +261,8 @@ def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> 
     for column in same:
         new |= _find_changes(column[order])
     runs = np.cumsum(new) - 1
-    known = ts[order] != UNKNOWN
-    pause = np.append(False, (np.diff(np.where(known, ts[order], 0)) > _ONE_DELIVERY) & known[1:] & known[:-1])
+    is_known = ts[order] != UNKNOWN
+    pause = np.append(False, (np.diff(np.where(is_known, ts[order], 0)) > _ONE_DELIVERY) & is_known[1:] & is_known[:-1])
     deliveries = np.cumsum(new | pause) - 1
     sizes = np.bincount(deliveries)
     of_run = runs[np.flatnonzero(new | pause)]
@@ -276,17 +276,17 @@ def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> 
 
 def _find_changes(numbers: Numbers) -> Mask:
     """Return where a number differs from the one before it."""
-    found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
-    return found
+    is_new: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
+    return is_new
 
 
 def _rank(rows: Numbers) -> Numbers:
     """Return the rank of each entry among those with an equal row, from 0."""
     order = np.argsort(rows, kind="stable")
     new = _find_changes(rows[order])
-    found = np.empty(len(rows), np.int64)
-    found[order] = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1] if len(rows) else 0
-    return found
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1] if len(rows) else 0
+    return ranks
 
 
 def _split_by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:

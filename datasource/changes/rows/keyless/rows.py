@@ -54,19 +54,19 @@ class KeylessRows(KeyFold):
     def __init__(
         self,
         columns: Sequence[str],
-        wanted: Sequence[str],
+        output_names: Sequence[str],
         memory: int,
         within: Within | None = None,
         *,
         lenient: bool = False,
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
-        """Begin without rows. `columns` are all of the table, `wanted` those in the results; `memory` is in bytes.
+        """Begin without rows. `columns` are all of the table, `output_names` those of the results; `memory`: in bytes.
 
         With `within` the result is the history, otherwise the last rows. `lenient`: events may be missing, so that a
         removed row need not exist.
         """
-        self._columns, self._wanted = tuple(columns), tuple(wanted)
+        self._columns, self._wanted = tuple(columns), tuple(output_names)
         self._names = Names()
         self._truncates = AllClearings(ages)
         self._snapshots = Snapshots()
@@ -83,10 +83,10 @@ class KeylessRows(KeyFold):
         op = read_operations(changes)
         numbers = find_entry_numbers(changes, locations, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
-        found = flatten_struct(changes.column(MARKS.name))
-        marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
+        marks_by_name = flatten_struct(changes.column(MARKS.name))
+        marks = pc.fill_null(marks_by_name["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
         _check(changes, op, marks, locations)
-        numbers["unique"] = self._has_own_position(numbers["origin"], found["row"])
+        numbers["unique"] = self._has_own_position(numbers["origin"], marks_by_name["row"])
         before, after = flatten_struct(changes.column("before")), flatten_struct(changes.column("after"))
         for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
             here = pa.array(numbers["missing"] == number)
@@ -94,7 +94,7 @@ class KeylessRows(KeyFold):
                 after[name] = pc.if_else(here, before[name], after[name])
         numbers["missing"] = np.zeros(len(op), np.int64)
         of_update = op == UPDATE
-        for there, image, kind, change in (
+        for chosen, image, kind, change in (
             (of_update | (op == DELETION), before, np.full(len(op), DELETED), np.where(of_update, BEFORE, DELETE)),
             (
                 of_update | (op == CREATE) | (op == READ),
@@ -103,7 +103,7 @@ class KeylessRows(KeyFold):
                 np.where(of_update, AFTER, INSERT),
             ),
         ):
-            rows = np.flatnonzero(there)
+            rows = np.flatnonzero(chosen)
             images = {name: image[name].take(pa.array(rows)) for name in self._columns}
             values = {ROW: _hash_rows(images.values())} | {name: images[name] for name in self._wanted}
             own = {**numbers, "kind": kind.astype(np.int64)}
@@ -120,8 +120,8 @@ class KeylessRows(KeyFold):
         by_row, always = (
             np.array([connector in kinds for connector in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS)
         )
-        found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
-        numbers: Numbers = found.astype(np.int64)
+        has_position = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
+        numbers: Numbers = has_position.astype(np.int64)
         return numbers
 
 
@@ -129,16 +129,16 @@ def _check(
     changes: pa.RecordBatch, op: npt.NDArray[np.str_], marks: npt.NDArray[np.str_], locations: EventLocations
 ) -> None:
     unknown = np.isin(op, [UPDATE, DELETION]) & changes.column("before").is_null().to_numpy(zero_copy_only=False)
-    for place in np.flatnonzero(unknown)[:1]:
+    for row in np.flatnonzero(unknown)[:1]:
         raise MalformedEventError(
-            f"The event at offset {locations.offsets[place]} of segment {locations.segment} changes an unknown "
+            f"The event at offset {locations.offsets[row]} of segment {locations.segment} changes an unknown "
             "row: it has no 'before', and the table has no primary key. Set the table property 'primary-key', for "
             "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
         )
     again = (marks == "incremental") & ((op == READ) | (op == CREATE))
-    for place in np.flatnonzero(again)[:1]:
+    for row in np.flatnonzero(again)[:1]:
         raise MalformedEventError(
-            f"The event at offset {locations.offsets[place]} of segment {locations.segment} is of an incremental "
+            f"The event at offset {locations.offsets[row]} of segment {locations.segment} is of an incremental "
             "snapshot: without a primary key, it is unknown whether its row exists already. Set the table property "
             "'primary-key', or read the table's changelog."
         )
@@ -152,5 +152,5 @@ def _hash_rows(columns: Iterable[pa.Array]) -> pa.Array:
         # Lengths separate values, whatever they contain.
         parts += [pc.fill_null(pc.cast(pc.binary_length(text), pa.string()), "-"), pc.fill_null(text, "")]
     joined = pc.binary_join_element_wise(*parts, ":")
-    found = [hashlib.blake2b(row.encode(), digest_size=16).hexdigest() for row in joined.to_pylist()]
-    return pa.array(found, pa.string())
+    hashes = [hashlib.blake2b(row.encode(), digest_size=16).hexdigest() for row in joined.to_pylist()]
+    return pa.array(hashes, pa.string())

@@ -62,12 +62,12 @@ class Snapshots:
             self._last_change = max(self._last_change, int(times.max()))
         if not read.any():
             return
-        for place in np.flatnonzero(read & (numbers["ts"] != UNKNOWN) & np.isin(marks, MARKS_OF_SNAPSHOTS)).tolist():
-            value = {name: int(column[place]) for name, column in numbers.items()}
+        for row in np.flatnonzero(read & (numbers["ts"] != UNKNOWN) & np.isin(marks, MARKS_OF_SNAPSHOTS)).tolist():
+            value = {name: int(column[row]) for name, column in numbers.items()}
             position = (value["major"], value["minor"], value["row"])
             offsets = {value["segment"]: value["offset"]}
             snapshot = Snapshot(value["origin"], position, value["time"], value["ts"], offsets)
-            self._marks.append((value["ts"], str(marks[place]), snapshot))
+            self._marks.append((value["ts"], str(marks[row]), snapshot))
         rows = np.flatnonzero(read & (numbers["origin"] >= 0))
         positions = np.stack([numbers[name][rows] for name in ("origin", *POSITION)])
         order = np.lexsort(positions)
@@ -80,55 +80,55 @@ class Snapshots:
             segment = int(numbers["segment"][0])
             for (origin, *at), time, ts, offset in zip(positions[:, order[begins]].T.tolist(), *least, strict=True):
                 position = (at[0], at[1], at[2])
-                found = self._by_position.setdefault((origin, *position), Snapshot(origin, position, time, ts))
-                found.time, found.ts = min(found.time, time), min(found.ts, ts)
-                found.offsets[segment] = min(found.offsets.get(segment, offset), offset)
+                known_snapshot = self._by_position.setdefault((origin, *position), Snapshot(origin, position, time, ts))
+                known_snapshot.time, known_snapshot.ts = min(known_snapshot.time, time), min(known_snapshot.ts, ts)
+                known_snapshot.offsets[segment] = min(known_snapshot.offsets.get(segment, offset), offset)
 
     @cached_property
     def _marked(self) -> list[Snapshot]:
         """Return the snapshots whose beginning is marked, in their order."""
-        found: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
         begins = {mark for _, mark, _ in self._marks if mark in BEGINS}
         for _, mark, snapshot in sorted(self._marks, key=lambda marked: marked[0]):
             # Connectors that mark no beginning mark the end of all tables.
-            if mark in BEGINS or ((not found or found[-1].complete) and (begins or mark == LAST_OF_TABLE)):
-                found.append(snapshot)
+            if mark in BEGINS or ((not snapshots or snapshots[-1].complete) and (begins or mark == LAST_OF_TABLE)):
+                snapshots.append(snapshot)
                 snapshot.complete = mark not in BEGINS
-            elif found:
-                found[-1].complete = True
-        if found and self._last_change > found[-1].ts:
-            found[-1].complete = True
-        return found
+            elif snapshots:
+                snapshots[-1].complete = True
+        if snapshots and self._last_change > snapshots[-1].ts:
+            snapshots[-1].complete = True
+        return snapshots
 
     @cached_property
     def all(self) -> list[Snapshot]:
         """Return the snapshots in their order; those that are not `complete` do not count."""
-        found = list(self._marked)
-        first = found[0].ts if found else _NEVER
-        found += [snapshot for snapshot in self._by_position.values() if snapshot.ts < first]
-        found.sort(key=lambda one: (one.ts, one.position))
-        there = False
-        for one in found:
-            there = there or one.complete or self._first_change < one.ts
+        snapshots = list(self._marked)
+        first = snapshots[0].ts if snapshots else _NEVER
+        snapshots += [snapshot for snapshot in self._by_position.values() if snapshot.ts < first]
+        snapshots.sort(key=lambda one: (one.ts, one.position))
+        rest_is_read = False
+        for one in snapshots:
+            rest_is_read = rest_is_read or one.complete or self._first_change < one.ts
             # A part of the rows is better than none.
-            one.complete = one.complete or not there
-        return found
+            one.complete = one.complete or not rest_is_read
+        return snapshots
 
     def of_rows(self, numbers: Columns) -> Numbers:
         """Return the number, in `all`, of each entry's snapshot; -1 for changes, and if it is unknown."""
         own = np.full(len(numbers["kind"]), -1, np.int64)
         read = numbers["kind"] == SNAPSHOT
-        marked = np.array([place for place, one in enumerate(self.all) if id(one) in map(id, self._marked)], np.int64)
-        begins = np.array([self.all[place].ts for place in marked.tolist()], np.int64)
+        marked = np.array([number for number, one in enumerate(self.all) if id(one) in map(id, self._marked)], np.int64)
+        begins = np.array([self.all[number].ts for number in marked.tolist()], np.int64)
         behind = np.searchsorted(begins, numbers["ts"], side="right")
-        there = read & (numbers["ts"] != UNKNOWN) & (behind > 0)
-        own[there] = marked[behind[there] - 1]
+        chosen = read & (numbers["ts"] != UNKNOWN) & (behind > 0)
+        own[chosen] = marked[behind[chosen] - 1]
         rest = read & (own < 0) & (numbers["origin"] >= 0)
-        for place in set(range(len(self.all))).difference(marked.tolist()) if rest.any() else ():
-            here = rest & (numbers["origin"] == self.all[place].origin)
-            for name, value in zip(POSITION, self.all[place].position, strict=True):
+        for number in set(range(len(self.all))).difference(marked.tolist()) if rest.any() else ():
+            here = rest & (numbers["origin"] == self.all[number].origin)
+            for name, value in zip(POSITION, self.all[number].position, strict=True):
                 here &= numbers[name] == value
-            own[here] = place
+            own[here] = number
         return own
 
     def find_after_changes(self, numbers: Columns, own: Numbers) -> Mask:
