@@ -70,8 +70,8 @@ docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/
 examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(STAMP) ## Make the notebook of the tutorial
 	$(BIN)/python -m tests.tutorial_notebook > $@
 
-docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors/table.py $(STAMP) ## Regenerate the list of errors
-	$(BIN)/python -m pyspark_pravega.errors.table > $@
+docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors/condition_table.py $(STAMP) ## Regenerate the list of errors
+	$(BIN)/python -m pyspark_pravega.errors.condition_table > $@
 
 .PHONY: lint
 lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Kubernetes, and Rust if there is a cargo

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bench.servers import open_cluster
 from pyspark_pravega.catalog import Table, connect
-from pyspark_pravega.client.key_value.table import KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
 
 _TOGETHER = 100
 _SCANS = 50

@@ -18,9 +18,9 @@ from . import protocol as r
 from .altering.column_changes import can_evolve
 from .altering.truncating import truncate
 from .creation.making import create
-from .names import find_named, undo_creation
+from .name_resolution import find_named, undo_creation
 from .procedures import calling as procedures
-from .protocol.replies import (
+from .protocol.service_replies import (
     InsertBegun,
     KeyedWriteBegun,
     KeySpace,
@@ -34,7 +34,7 @@ from .protocol.replies import (
     TableDescription,
     ViewDefinition,
 )
-from .queries import planning, relations, sources
+from .queries import relations, scan_planning, sources
 from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
 from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
@@ -43,9 +43,9 @@ from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, views
 from .tables.time_travel import check_column_options
-from .writing.insert import InsertEnd, InsertStart, MicroBatch, select_write_options
-from .writing.inserts import Inserts
-from .writing.key_value import begin_keyed_write
+from .writing.entry_epochs import begin_keyed_write
+from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
+from .writing.transactional_inserts import Inserts
 
 LOG = logging.getLogger(__name__)
 Reply: TypeAlias = (
@@ -138,7 +138,7 @@ class Operations:
             case r.LoadTable():
                 return find_named(catalog, request).load(request)
             case r.LoadChangelog(options=options, range=range):
-                return planning.load_changes(find_named(catalog, request), range, options)
+                return scan_planning.load_changes(find_named(catalog, request), range, options)
             case r.ReadMetadata(options=options):
                 return find_named(catalog, request).read_rows(options)
             case r.TableExists(creating=True):
@@ -186,16 +186,16 @@ class Operations:
                 self._servers.wake()
                 return None
             case r.PlanScan():
-                return planning.plan_scan(catalog, request)
+                return scan_planning.plan_scan(catalog, request)
             case r.CheckColumnOptions():
                 check_column_options(catalog, request.table, request.options)
                 return None
             case r.TakeConditions():
-                return planning.take_conditions(catalog, request)
+                return scan_planning.take_conditions(catalog, request)
             case r.TakeAggregation():
-                return planning.take_aggregation(catalog, request)
+                return scan_planning.take_aggregation(catalog, request)
             case r.PlanChanges():
-                return planning.plan_changes(catalog, request)
+                return scan_planning.plan_changes(catalog, request)
             case r.StopStream(checkpoint=checkpoint):
                 with shield():
                     self._reads.note_stopped(checkpoint)

@@ -21,7 +21,7 @@ from pyspark_pravega.errors import InternalError, PravegaError, StatementCancell
 
 from .operations import Operations
 from .protocol import read_request
-from .protocol.messages import encode
+from .protocol.message_codec import encode
 
 LOG = logging.getLogger(__name__)
 GRACE = 30.0

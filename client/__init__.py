@@ -18,9 +18,9 @@ from .stream import ScalingPolicy, Stream, StreamConfiguration
 
 if TYPE_CHECKING:
     from .controller.controller import Controller
-    from .key_value.table import KeyValueTable
+    from .key_value.key_value_table import KeyValueTable
+    from .registry.registry_types import Compatibility, GroupProperties, SchemaInfo
     from .registry.schema_registry import SchemaRegistry
-    from .registry.types import Compatibility, GroupProperties, SchemaInfo
     from .segments.append import SegmentAppender
     from .segments.delegation import DelegationTokens
     from .segments.event_frames import frame
@@ -163,7 +163,7 @@ class Pravega:
         with self._lock:
             key = scope, name, primary_key_length
             if key not in self._tables:
-                from .key_value.table import KeyValueTable
+                from .key_value.key_value_table import KeyValueTable
 
                 self._tables[key] = KeyValueTable(
                     self.segments, self.controller, scope, name, primary_key_length=primary_key_length
@@ -214,9 +214,9 @@ class Pravega:
 
 def __getattr__(name: str) -> Any:
     if name in ("Compatibility", "GroupProperties", "SchemaInfo"):
-        from .registry import types
+        from .registry import registry_types
 
-        return getattr(types, name)
+        return getattr(registry_types, name)
     if name == "SegmentAppender":
         from .segments.append import SegmentAppender
 

@@ -25,7 +25,7 @@ from pyspark_pravega.errors import (
 )
 
 from .cancellation import run_in_background
-from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
+from .controller.transaction_calls import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from .reminder import Reminder
 from .retry import limit_retries
 from .stream import MAX_EPOCH, SegmentRange, Stream, get_transaction_epoch, make_transaction_segment_id

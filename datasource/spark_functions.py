@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
+from .data_source import PravegaDataSource
 from .dispatch.dispatch_task import DispatchMessage
 from .insert.reports import InsertMessage
 from .scan.reader import BATCH_EVENTS
-from .source import PravegaDataSource
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version of Python that pickles these functions, and the only one that can run them."""

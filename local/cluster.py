@@ -22,12 +22,12 @@ from pyspark_pravega.errors import InvalidOptionError, SetupError
 from . import accounts as user_accounts
 from . import certificates, processes, readiness, servers
 from .accounts import SERVER_USER, Account
-from .class_archive import RECORDING_GRACE_S, ClassArchive
 from .directories import DEFAULT_LIFETIME, create_private_directory, find_default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
 from .ports import find_free_ports
+from .server_class_archive import RECORDING_GRACE_S, ClassArchive
 from .servers import (
     ServerHome,
     ServerProgram,

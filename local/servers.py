@@ -15,10 +15,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from .accounts import SERVER_USER, Account, find_server_password, format_password_file
-from .class_archive import find_server_archive, list_recording_options
 from .directories import Certificates, create_private_directory, write_private
 from .java import Java
 from .ports import Ports
+from .server_class_archive import find_server_archive, list_recording_options
 
 CACHE_SIZE = "pravegaservice.cache.size.max"
 """Pravega's setting for the bytes of its cache."""

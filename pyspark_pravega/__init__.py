@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # as in typing, which takes its time to load: Ctrl-C is o
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyspark_pravega.datasource.source import PravegaDataSource as DefaultSource
+    from pyspark_pravega.datasource.data_source import PravegaDataSource as DefaultSource
     from pyspark_pravega.spark.session import configure
 
 __all__ = ["DefaultSource", "__version__", "configure"]
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
-        from pyspark_pravega.datasource.source import PravegaDataSource
+        from pyspark_pravega.datasource.data_source import PravegaDataSource
 
         return PravegaDataSource
     if name == "configure":

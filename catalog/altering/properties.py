@@ -9,7 +9,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
-from pyspark_pravega.datasource.scan.dead_letters import make_target_of_table
+from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
@@ -24,7 +24,7 @@ from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import TableChange
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.dropping import undo_on_failure
@@ -32,7 +32,7 @@ from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES
-from .schemas import change_columns
+from .schema_edits import change_columns
 
 _TAIL = 64 * 1024
 """Bytes at the end of each segment whose events are checked."""

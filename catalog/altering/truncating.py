@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.key_value.write import remove_entries
+from pyspark_pravega.datasource.key_value.entry_write import remove_entries
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import StreamTable

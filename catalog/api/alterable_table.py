@@ -10,9 +10,9 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.sql.identifiers import split_name
 
-from ..names import find_in_scope
-from ..protocol.replies import TableDescription
-from ..protocol.tables import Identifier, TableChange
+from ..name_resolution import find_in_scope
+from ..protocol.service_replies import TableDescription
+from ..protocol.table_requests import Identifier, TableChange
 from ..storage.catalogs import Catalog
 from ..storage.table_properties import make_place_properties
 from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type

@@ -29,7 +29,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream

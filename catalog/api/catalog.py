@@ -16,8 +16,8 @@ from pyspark_pravega.sql.keywords import convert_keywords
 from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
-from ..names import find_in_scope
-from ..protocol.tables import CreateTable
+from ..name_resolution import find_in_scope
+from ..protocol.table_requests import CreateTable
 from ..queries.relations import suggest_near_tables
 from ..storage.catalogs import CATALOG_NAME, OF_STATEMENT, Catalog
 from ..storage.reporting import prefix_errors

@@ -26,8 +26,8 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_i
 
 from ..metadata import system
 from ..metadata.tables_of_streams import TABLES, MetadataOfStream
-from ..names import find_named
-from ..protocol.tables import Identifier, LoadTable
+from ..name_resolution import find_named
+from ..protocol.table_requests import Identifier, LoadTable
 from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 from .arrow_columns import to_arrow_columns

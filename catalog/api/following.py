@@ -23,7 +23,7 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream

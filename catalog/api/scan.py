@@ -29,8 +29,8 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TimeTravel
-from ..protocol.replies import TableDescription
-from ..queries.planning import open_changes
+from ..protocol.service_replies import TableDescription
+from ..queries.scan_planning import open_changes
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..queries.planning import load_changes
+from ..queries.scan_planning import load_changes
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
 from .appending import append

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark_pravega.datasource.insert.ledger import read_ledgers
 from pyspark_pravega.sql.identifiers import quote_all, split_name
 
-from ..protocol.tables import Identifier
+from ..protocol.table_requests import Identifier
 from ..queries.relations import suggest_near_tables
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope, resolve_stream

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.changes.inference import infer_columns
+from pyspark_pravega.datasource.changes.inferred_columns import infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.registry.registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.scan.dead_letters import make_target_of_table
+from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
@@ -31,7 +31,7 @@ from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, i
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import CreateTable
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
@@ -49,7 +49,7 @@ from ..tables import merged_tables, views
 from ..tables.stream_tables import describe
 from .declaration import Declaration, declare
 from .judging import New, Rest, describe_creation_in_progress, judge, look_up
-from .key_value import check_name, create_entries, is_key_value_table
+from .new_key_value_table import check_name, create_entries, is_key_value_table
 
 
 def create(catalog: Catalog, request: CreateTable) -> TableDescription:

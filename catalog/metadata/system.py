@@ -11,12 +11,12 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, Str
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
-from ..protocol.replies import MetadataDescription, MetadataRows
-from ..protocol.tables import LoadTable, TableChange
+from ..protocol.service_replies import MetadataDescription, MetadataRows
+from ..protocol.table_requests import LoadTable, TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 from ..storage.catalogs import Catalog
 from ..tables.named_table import NamedTable
-from .table import Rows, column
+from .metadata_table import Rows, column
 
 NAMESPACE = "system"
 QUERIES = "queries"

@@ -17,16 +17,16 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
-from ..protocol.replies import MetadataDescription, MetadataRows, TableDescription
-from ..protocol.tables import Identifier, LoadTable, TableChange
+from ..protocol.service_replies import MetadataDescription, MetadataRows, TableDescription
+from ..protocol.table_requests import Identifier, LoadTable, TableChange
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
-from .history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
-from .schemas import ENCODINGS, PROPERTIES, SCHEMAS
-from .segments import SCALE_EVENTS, SEGMENTS
-from .table import MetadataTable
+from .commit_history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
+from .metadata_table import MetadataTable
+from .registered_schemas import ENCODINGS, PROPERTIES, SCHEMAS
+from .segment_rows import SCALE_EVENTS, SEGMENTS
 
 TABLES: Mapping[str, MetadataTable] = {
     table.name: table

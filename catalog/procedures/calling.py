@@ -10,7 +10,7 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
-from ..protocol.replies import MetadataRows, ProcedureDescription
+from ..protocol.service_replies import MetadataRows, ProcedureDescription
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors

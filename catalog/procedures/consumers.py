@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
 
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .positions import HEAD, find_point
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require

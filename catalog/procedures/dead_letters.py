@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_recorded
@@ -28,8 +28,8 @@ from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
-from pyspark_pravega.datasource.positions.time_travel import find_end_now
-from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
+from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
@@ -41,7 +41,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
 

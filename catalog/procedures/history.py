@@ -8,11 +8,11 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.ledger import find_row_of_query, reset_query
+from pyspark_pravega.datasource.positions.points_in_time import create_tag
 from pyspark_pravega.datasource.positions.tags import Tags
-from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 

@@ -8,8 +8,8 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.points_in_time import Point, find_end_now, find_point_of_version
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, check_cut
-from pyspark_pravega.datasource.positions.time_travel import Point, find_end_now, find_point_of_version
 from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.places import Span
 from pyspark_pravega.errors import InvalidOptionError

@@ -26,10 +26,10 @@ from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, Unsuppo
 from pyspark_pravega.sql.identifiers import split_name
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
-from ..metadata.table import Rows
-from ..names import find_in_scope
-from ..protocol.replies import Parameter
-from ..protocol.tables import Identifier
+from ..metadata.metadata_table import Rows
+from ..name_resolution import find_in_scope
+from ..protocol.service_replies import Parameter
+from ..protocol.table_requests import Identifier
 from ..storage.catalogs import Catalog
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)

@@ -28,9 +28,9 @@ from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
 from pyspark_pravega.sql.option_types import Option
 
 from .. import protocol as r
-from ..metadata.table import Rows, column
-from ..names import find_in_scope
-from ..protocol.tables import Identifier
+from ..metadata.metadata_table import Rows, column
+from ..name_resolution import find_in_scope
+from ..protocol.table_requests import Identifier
 from ..running.kept_query import (
     KeptQueries,
     KeptQuery,
@@ -44,7 +44,7 @@ from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
-from ..writing.insert import select_write_options
+from ..writing.insert_start import select_write_options
 from .procedure import Procedure, name_table, parameter, require
 
 _LONGEST_NAME = 200

@@ -8,8 +8,8 @@ from itertools import count
 
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
+from pyspark_pravega.client.registry.registry_types import Compatibility, SchemaInfo, SchemaVersion, VersionInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Compatibility, SchemaInfo, SchemaVersion, VersionInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
@@ -24,8 +24,8 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
 
-from ..altering.schemas import check_compatible, check_settings
-from ..metadata.table import Rows, column
+from ..altering.schema_edits import check_compatible, check_settings
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from ..storage.table_properties import find_policy, show_policy
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require

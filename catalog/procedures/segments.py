@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, Stre
 from pyspark_pravega.sql import options as o
 
 from ..altering.truncating import refuse_to_truncate
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .positions import find_point
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require

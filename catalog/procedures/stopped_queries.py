@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 from pyspark_pravega.errors import InvalidOptionError, QueryNotFoundError, QueryNotStartedError
 from pyspark_pravega.sql.identifiers import hyphenate, split_name
 
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
@@ -27,7 +27,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 
-from ..metadata.table import Rows, column
+from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 

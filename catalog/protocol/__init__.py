@@ -14,17 +14,17 @@ from typing import Any, TypeAlias, get_args
 
 from pyspark_pravega.errors import ProtocolError
 
-from .inserts import *  # noqa: F403
-from .inserts import WriteRequest
-from .messages import decode
-from .namespaces import *  # noqa: F403
-from .namespaces import NamespaceRequest
-from .procedures import *  # noqa: F403
-from .procedures import ProcedureRequest, RunningQueryRequest
-from .scans import *  # noqa: F403
-from .scans import PlanningRequest, StopStream, StreamRequest
-from .tables import *  # noqa: F403
-from .tables import LoadSource, TableRequest, ViewRequest
+from .insert_requests import *  # noqa: F403
+from .insert_requests import WriteRequest
+from .message_codec import decode
+from .namespace_requests import *  # noqa: F403
+from .namespace_requests import NamespaceRequest
+from .procedure_requests import *  # noqa: F403
+from .procedure_requests import ProcedureRequest, RunningQueryRequest
+from .scan_requests import *  # noqa: F403
+from .scan_requests import PlanningRequest, StopStream, StreamRequest
+from .table_requests import *  # noqa: F403
+from .table_requests import LoadSource, TableRequest, ViewRequest
 
 CatalogRequest: TypeAlias = (
     NamespaceRequest

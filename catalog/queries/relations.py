@@ -11,8 +11,8 @@ from pyspark_pravega.errors import PermissionDeniedError, PravegaError, ScopeNot
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quote_all
 
 from ..metadata import system
-from ..protocol.replies import Relations
-from ..protocol.tables import Identifier
+from ..protocol.service_replies import Relations
+from ..protocol.table_requests import Identifier
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope, spell_for_sql
 from ..tables import namespaces, views

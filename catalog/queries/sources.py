@@ -22,10 +22,10 @@ from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from ..protocol import LoadSource
-from ..protocol.replies import SourceDescription
+from ..protocol.service_replies import SourceDescription
 from ..storage.catalogs import BY_OPTIONS, OF_STATEMENT, Catalog
 from ..tables.description import describe_table, identify_members, identify_stream
-from .planning import describe_changes
+from .scan_planning import describe_changes
 
 T = TypeVar("T")
 

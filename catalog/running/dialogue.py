@@ -13,7 +13,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import split_name
 from pyspark_pravega.sql.options import OPTIONS, Options
 
-from ..protocol.replies import QueryCommands, QueryStart, QueryStop
+from ..protocol.service_replies import QueryCommands, QueryStart, QueryStop
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from .kept_query import KeptQuery

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, ScopeNotFound
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
-from ..protocol.replies import QueryCommands
+from ..protocol.service_replies import QueryCommands
 from ..storage.catalogs import CATALOG_NAME, Catalog, Connections
 from .dialogue import Commands, describe_error, read_progress
 from .kept_query import KeptQueries, KeptQuery, QueryState, read_clock

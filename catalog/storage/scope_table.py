@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
+from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
     InvalidOptionError,

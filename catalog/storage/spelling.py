@@ -16,7 +16,7 @@ from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, replace_hyphens
 
-from ..protocol.tables import Identifier
+from ..protocol.table_requests import Identifier
 from .catalogs import Catalog
 
 

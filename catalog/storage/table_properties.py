@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.registry.types import Compatibility
+from pyspark_pravega.client.registry.registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.datasource.tables.stored_properties import (

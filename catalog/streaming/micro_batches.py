@@ -19,8 +19,8 @@ from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 
 from .. import protocol as r
-from ..protocol.replies import PlannedRead
-from ..queries.planning import make_planned_read
+from ..protocol.service_replies import PlannedRead
+from ..queries.scan_planning import make_planned_read
 from ..storage.catalogs import Catalog
 from ..storage.reporting import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream

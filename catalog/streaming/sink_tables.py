@@ -14,15 +14,15 @@ from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, Unsupp
 from pyspark_pravega.sql.options import SettableAs, find_option
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 
-from ..creation.key_value import is_key_value_table
 from ..creation.making import create
-from ..names import find_in_scope
-from ..protocol.replies import TableDescription
-from ..protocol.tables import CreateTable, Identifier
+from ..creation.new_key_value_table import is_key_value_table
+from ..name_resolution import find_in_scope
+from ..protocol.service_replies import TableDescription
+from ..protocol.table_requests import CreateTable, Identifier
 from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
-from ..writing.insert import select_write_options
+from ..writing.insert_start import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
 

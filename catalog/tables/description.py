@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
-from ..protocol.replies import HiddenColumn, TableDescription
+from ..protocol.service_replies import HiddenColumn, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 

@@ -16,9 +16,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME as COMMIT_LOG
+from pyspark_pravega.datasource.key_value.entry_scan import RAW, open_entries
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
-from pyspark_pravega.datasource.key_value.scan import RAW, open_entries
 from pyspark_pravega.datasource.tables.stream_table import (
     KEY_VALUE_TABLE,
     KeyColumn,
@@ -34,7 +34,7 @@ from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable

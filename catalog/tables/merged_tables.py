@@ -42,7 +42,7 @@ from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote
 from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..protocol import CreateTable, TableChange
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable

@@ -12,8 +12,8 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_refusal
 
-from ..protocol.replies import KeySpace, MetadataDescription, MetadataRows, TableDescription, ViewDefinition
-from ..protocol.tables import Identifier, LoadTable, TableChange
+from ..protocol.service_replies import KeySpace, MetadataDescription, MetadataRows, TableDescription, ViewDefinition
+from ..protocol.table_requests import Identifier, LoadTable, TableChange
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from .description import check_letter_case

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
 
-from ..protocol.replies import KeySpace, TableDescription
+from ..protocol.service_replies import KeySpace, TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import find_mark

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.bounds import format_time
-from pyspark_pravega.datasource.positions.time_travel import find_point_of_time, find_point_of_version
+from pyspark_pravega.datasource.positions.points_in_time import find_point_of_time, find_point_of_version
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
 from pyspark_pravega.datasource.tables.open_table import resolve_read
@@ -16,7 +16,7 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
 from ..protocol import TimeTravel
-from ..protocol.replies import TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream

@@ -36,7 +36,7 @@ from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_a
 from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
-from ..protocol.replies import ViewDefinition
+from ..protocol.service_replies import ViewDefinition
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable

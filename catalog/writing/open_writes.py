@@ -40,10 +40,10 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
 
-from ..protocol.replies import InsertBegun, InsertHandle
+from ..protocol.service_replies import InsertBegun, InsertHandle
 from ..storage.catalogs import Catalog
-from .insert import InsertEnd, InsertStart, WriteKind
-from .queries import WritingQueries
+from .insert_start import InsertEnd, InsertStart, WriteKind
+from .writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import (
 )
 
 from .. import Pravega
-from ..controller.reader_groups import Holding, ReaderGroup
+from ..controller.reader_group_calls import Holding, ReaderGroup
 from ..stream import Stream
 from ..stream_cut import StreamCut
 from .group_state import GroupLog

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_pravega.errors import ProtocolError, StreamNotFoundError
 
 from .. import Pravega
-from ..controller.reader_groups import ReaderGroup
+from ..controller.reader_group_calls import ReaderGroup
 from ..segments.append import SegmentAppender
 from ..segments.event_frames import frame
 from ..segments.tail import read_tail

@@ -9,11 +9,11 @@ from pyspark_pravega.errors import ScopeNotEmptyError, format_count
 from ..config import ClientConfig
 from ..retry import FirstContact
 from .channel import ControllerChannel
-from .reader_groups import ReaderGroupCalls
-from .scopes import KeyValueTableCalls, ScopeCalls
-from .segments import SegmentCalls
-from .streams import StreamCalls
-from .transactions import CreatedTransaction, EventTimeCalls, TransactionCalls, TransactionStatus
+from .reader_group_calls import ReaderGroupCalls
+from .scope_calls import KeyValueTableCalls, ScopeCalls
+from .segment_calls import SegmentCalls
+from .stream_calls import StreamCalls
+from .transaction_calls import CreatedTransaction, EventTimeCalls, TransactionCalls, TransactionStatus
 
 __all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
 

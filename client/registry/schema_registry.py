@@ -15,8 +15,8 @@ from pyspark_pravega.errors import InvalidOptionError, SchemaExistsError, Schema
 from ..config import ClientConfig
 from ..retry import FirstContact
 from .http import Right
+from .registry_types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 from .requests import RegistryRequests, Request
-from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _PAGE = 100
 

@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import Version
+from ..commit_log.log_table import Version
 from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
 from ..scan.conditions import Condition, Sieve

@@ -28,7 +28,7 @@ from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.counts import Counts, ReadingCounts, add_counts
-from ..scan.dead_letters import DeadLetters, make_letter
+from ..scan.dead_letter_stream import DeadLetters, make_letter
 from ..scan.reader import cut_chunks
 from ..tables.bad_events import FAILFAST, BadEventRule
 from ..tables.stream_table import StreamTable
@@ -37,9 +37,9 @@ from ..workers.connections import borrow_connection
 from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations
 from .rows.fold import LeftOut
-from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
 from .rows.names import Names
+from .rows.row_history import Within
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 16 << 20

@@ -26,7 +26,7 @@ from ..scan.planned_scan import PlannedRows, TaskFiles
 from ..tables.bad_events import FAILFAST
 from ..tables.open_table import OpenRead
 from .group_reader import GroupPartition
-from .rows.history import RowState
+from .rows.row_history import RowState
 from .states import WHOLE, RowStates, hash_values, is_state, make_state_name, read_group, read_number
 
 _LOG = logging.getLogger(__name__)

@@ -32,8 +32,8 @@ from .group_planning import check_whole, group_by_keys, make_group_plan, make_pa
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
 from .rows.clearing import Clearing
 from .rows.entries import name_value
-from .rows.history import RowHistory, Within
 from .rows.names import UNKNOWN, Numbers, read_numbers
+from .rows.row_history import RowHistory, Within
 from .states import WHOLE, RowStates, read_group
 from .truncations import SearchNeeded, find_truncations
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ..workers.local_directories import list_local_directories
 from .rows.clearing import Clearings, Mark, Truncation
-from .rows.history import RowState
 from .rows.names import Moment
+from .rows.row_history import RowState
 
 WHOLE, PART = ".whole", ".part"
 """Suffixes of files: with the rows of all keys, and with those that a batch changed."""

@@ -20,12 +20,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carry_over
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
+from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, NOT_EXISTS
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.table import KEY_LENGTH, TABLE_NAME, make_row_key
+from ..commit_log.log_table import KEY_LENGTH, TABLE_NAME, make_row_key
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search

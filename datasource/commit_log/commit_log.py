@@ -33,8 +33,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
+from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
@@ -46,8 +46,8 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .log_table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .patience import CommitWatch, Patience
-from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)

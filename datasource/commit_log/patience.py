@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.reminder import Reminder
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import make_commit_reminder

@@ -11,13 +11,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, Entry
+from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, Entry
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
-from .table import HeadRow, LogTable, Version, read_version
+from .log_table import HeadRow, LogTable, Version, read_version
 
 LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import Entry
+from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError, UnsupportedOperationError
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError, TransactionNotOpenError, TransactionOutcomeUnknownError
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import CompanionRow, Content
+from ..commit_log.log_table import CompanionRow, Content
 from ..positions.snapshot import measure_tail
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import (

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import TransactionNotOpenError, TransactionOutcomeUnknownError
 

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.key_value.table import Entry
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
+from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -35,7 +35,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import TABLE_NAME, find_origin, make_row_key
+from ..commit_log.log_table import TABLE_NAME, find_origin, make_row_key
 
 KEPT_BATCHES = 100
 """The epochs of a query whose digests are kept."""

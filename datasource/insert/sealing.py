@@ -25,7 +25,7 @@ from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError, TransactionNotOpenError
 
-from ..commit_log.table import Content
+from ..commit_log.log_table import Content
 from .outcomes import Unit, make_ended_error, make_lost_rows_error, make_mixed_error, make_scaled_error
 from .reports import InsertMessage
 

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.registry.registry_types import Encoding, VersionInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Encoding, VersionInfo
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress

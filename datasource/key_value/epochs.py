@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.key_value.table import NOT_EXISTS, KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.errors import ConditionalUpdateError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format

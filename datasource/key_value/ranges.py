@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
-from pyspark_pravega.client.key_value.table import MAX_READ_KEYS
+from pyspark_pravega.client.key_value.key_value_table import MAX_READ_KEYS
 
 from ..scan.conditions import COLUMN, LITERAL, Condition, Term
 from ..tables.stream_table import KeyColumn, KeyColumns

@@ -20,10 +20,10 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import has_times
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
+from ..stream_source.batch_planning import StreamedTable, TableStream
 from ..stream_source.event_time_drift import check_times
 from ..stream_source.memory import FoundByName, FoundStreams, QueryMemory
 from ..stream_source.merged_source import MemberStream, MergedTableStream
-from ..stream_source.planning import StreamedTable, TableStream
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
 from ..tables.merged_table import MemberChoice, check_member
 from ..tables.open_table import OpenTable

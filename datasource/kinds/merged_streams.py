@@ -28,7 +28,7 @@ from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
-from .events import EVENT_KINDS, EventTable
+from .event_table import EVENT_KINDS, EventTable
 from .kind import MicroBatchScan
 from .merged_rows_source import MergedSource
 

@@ -11,9 +11,9 @@ from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, find_kind_of_format
-from .changes import ChangeTable
-from .events import EVENT_KINDS, Changelog
-from .key_value import KeyValueEntries
+from .change_table import ChangeTable
+from .event_table import EVENT_KINDS, Changelog
+from .key_value_entries import KeyValueEntries
 from .kind import TableKind
 from .merged_streams import MergedStreams
 

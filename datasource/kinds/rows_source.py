@@ -15,8 +15,8 @@ from ..scan.event_planning import has_times
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
+from ..stream_source.batch_planning import StreamedTable, TableStream
 from ..stream_source.event_time_drift import check_times
-from ..stream_source.planning import StreamedTable, TableStream
 from ..stream_source.reading_queries import KnownMarks
 from ..stream_source.real_time import follow
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource

@@ -24,7 +24,7 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, In
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import Version
+from ..commit_log.log_table import Version
 
 
 def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, Entry
+from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (

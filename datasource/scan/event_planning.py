@@ -20,10 +20,10 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import HeadRow
+from ..commit_log.log_table import HeadRow
 from ..positions.bounds import Bound, find_end_bound, find_start_bound
+from ..positions.points_in_time import find_end_as_of
 from ..positions.snapshot import SegmentSlice, cut_slices, take_snapshot
-from ..positions.time_travel import find_end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable

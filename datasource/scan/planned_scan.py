@@ -9,7 +9,7 @@ from typing import NoReturn, TypedDict
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..commit_log.table import HeadRow
+from ..commit_log.log_table import HeadRow
 from ..positions.snapshot import SegmentSlice
 
 

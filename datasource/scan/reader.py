@@ -25,7 +25,7 @@ from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .counts import ReadingCounts, find_counts
-from .dead_letters import DeadLetters
+from .dead_letter_stream import DeadLetters
 from .event_plan import EventScanPlan
 from .places import Span
 from .slice_decoder import SliceDecoder, make_event_decoder

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_pravega.client.registry.types import VersionInfo
+from pyspark_pravega.client.registry.registry_types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
@@ -22,7 +22,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from .counts import Counts, make_null_counts
-from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
+from .dead_letter_stream import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
 from .places import Span, make_event_pointers
 

@@ -20,11 +20,11 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoun
 
 from ..positions.snapshot import SegmentSlice
 from .admission import NO_LIMITS, Limits, Walker, admit
+from .batch_planning import TOO_FEW_REST, StreamedTable, TableStream
 from .event_time_drift import keep_in_step
 from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, describe_other_stream, is_of_earlier_stream
-from .planning import TOO_FEW_REST, StreamedTable, TableStream
 
 FORMAT = 1
 """The version of the JSON below, which contains that of `SourceOffset`."""

@@ -23,7 +23,7 @@ from pyspark_pravega.client.segments.range_reader import MAX_READ_EVENT, Window
 from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError
 from pyspark_pravega.formats.core.batches import Overfull
 
-from ..scan.dead_letters import DeadLetters
+from ..scan.dead_letter_stream import DeadLetters
 from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, cut_chunks, list_slices

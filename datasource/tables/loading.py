@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import run_in_background
-from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
+from pyspark_pravega.client.registry.registry_types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import read_schemas

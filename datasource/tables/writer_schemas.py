@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.registry_types import Encoding
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Encoding
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.core.format import WriterSchema

@@ -23,7 +23,7 @@ from . import schema_model as avro
 from .binary import Reader, make_skipping_reader, read_whole
 from .edited_schema import edit_avro, find_former_names
 from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
-from .resolution import link, link_records
+from .schema_resolution import link, link_records
 from .schema_to_spark import convert_avro_to_spark
 from .spark_to_schema import MICROS, convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder

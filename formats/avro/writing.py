@@ -41,7 +41,7 @@ from .cells import (
     write_varint_cells,
 )
 from .leaves import describe_type
-from .recursion.writing import JsonText
+from .recursion.recursive_writing import JsonText
 from .schema_to_spark import list_targets, make_spark_struct
 
 

@@ -25,12 +25,12 @@ from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
+from .encodings.encoded_values import make_image_column
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
-from .encodings.values import make_image_column
 from .feed import MARKS, POSITION_TYPE, replace_surrogates
 from .placeholders import Placeholder
-from .positions import read_positions
+from .source_positions import read_positions
 
 _OF_ENVELOPES = frozenset(
     "after before change_lsn commit_lsn commit_scn commit_ts_ms connector data_collection_order db event_serial_no "

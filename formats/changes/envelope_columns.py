@@ -13,7 +13,7 @@ from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..native import Unplanned
 from .feed import CREATE, MARKS, OPERATIONS, READ, READ_BY_SNAPSHOT, UPSERTS
-from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
+from .source_positions import SOURCE_TYPE, make_position_arrays, make_timestamps
 
 _SNAPSHOT = pa.field("snapshot", pa.string())
 _OF_MARKS = ("schema", "table")

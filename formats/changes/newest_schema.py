@@ -23,7 +23,7 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.spark_types import find_wider_number, is_valid_decimal
 from ..core.spark_visitor import join_path
-from .positions import Position
+from .source_positions import Position
 
 _LogPosition = tuple[int, int, int]
 

@@ -28,7 +28,7 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..core.spark_types import order_like
 from ..core.writing import BINARY, BatchEncoder, make_constant
-from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
+from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
 from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
 

@@ -52,7 +52,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.spark_types import DEEPEST, LARGEST_SCHEMA
 from ..core.spark_visitor import join_path
-from .messages import read_message_type
+from .message_types import read_message_type
 
 _F = FieldDescriptor
 _SCALARS: dict[int, DataType] = {

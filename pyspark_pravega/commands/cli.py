@@ -13,7 +13,7 @@ import click
 
 from pyspark_pravega import __version__
 
-from .failures import show_errors
+from .command_failures import show_errors
 from .server_options import add_server_options, collect_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ class _Commands(click.Group):
 
             return metrics
         if name == "consumers":
-            from pyspark_pravega.commands.consumers import consumers
+            from pyspark_pravega.commands.consumer_commands import consumers
 
             return consumers
         if name == "translate":

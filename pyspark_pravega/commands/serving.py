@@ -14,7 +14,7 @@ import click
 
 from pyspark_pravega.errors import SetupError
 
-from .failures import show_errors
+from .command_failures import show_errors
 from .server_options import add_server_options, collect_settings
 
 
@@ -53,7 +53,7 @@ def ui(
         require_extra("ui", ("jinja2", "starlette", "uvicorn"))
         from pyspark_pravega.browser.application import make_server
         from pyspark_pravega.catalog import connect
-        from pyspark_pravega.doctor.servers import check_servers
+        from pyspark_pravega.doctor.server_checks import check_servers
         from pyspark_pravega.listening import open_socket
         from pyspark_pravega.sql.options import CONTROLLER_URI, resolve
 

@@ -11,7 +11,7 @@ import click
 
 from pyspark_pravega.errors import ScopeNotFoundError
 
-from .failures import show_errors
+from .command_failures import show_errors
 from .server_options import add_server_options
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
     from pyspark_pravega.commands.show_output import print_json, print_table
     from pyspark_pravega.sql.options import FORMAT
-    from pyspark_pravega.sql.options.changes import KEY_VALUE_FORMAT
+    from pyspark_pravega.sql.options.change_options import KEY_VALUE_FORMAT
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
         loaded = catalog.load_table(table)

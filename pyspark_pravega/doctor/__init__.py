@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from .check_result import CheckResult
-from .machine import check_machine
-from .servers import check_servers, greet
+from .machine_checks import check_machine
+from .server_checks import check_servers, greet
 
 __all__ = ["CheckResult", "examine", "greet", "summarize"]
 

@@ -19,6 +19,6 @@ from .root import PravegaError as PravegaError
 from .root import describe_os_error as describe_os_error
 from .root import format_count as format_count
 from .root import shorten as shorten
-from .servers import *  # noqa: F403
-from .statements import *  # noqa: F403  # noqa: F403
-from .streams import *  # noqa: F403
+from .server_errors import *  # noqa: F403
+from .statement_errors import *  # noqa: F403  # noqa: F403
+from .stream_errors import *  # noqa: F403

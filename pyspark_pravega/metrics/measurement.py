@@ -22,7 +22,7 @@ from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import RetentionPolicy, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import HeadRow, Version
+from pyspark_pravega.datasource.commit_log.log_table import HeadRow, Version
 from pyspark_pravega.errors import (
     AuthenticationError,
     InvalidOptionError,

@@ -87,9 +87,9 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool, begin: 
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from .failures import ScriptFailedError, strip_details
     from .progress import ProgressDisplay
     from .runner import ScriptRunner, has_ended
+    from .statement_failures import ScriptFailedError, strip_details
 
     signals = Signals()
     try:

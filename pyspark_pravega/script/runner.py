@@ -16,8 +16,8 @@ from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.named_tables import suggest_near_name
 from pyspark_pravega.sql.script import Statement
 
-from .failures import ScriptFailedError, report_failures, strip_details
 from .progress import ProgressDisplay
+from .statement_failures import ScriptFailedError, report_failures, strip_details
 from .streaming_insert import (
     StreamingInsert,
     analyze_streaming_insert,

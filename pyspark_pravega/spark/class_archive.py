@@ -1,7 +1,7 @@
 """The archive of Spark's classes on this machine, with which drivers start in two thirds of the time.
 
 The first session that finds none leaves a process behind that records one (see `class_archive_recording`). What an
-archive is, and when Java uses it, is in `pyspark_pravega.local.class_archive`.
+archive is, and when Java uses it, is in `pyspark_pravega.local.server_class_archive`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
-from pyspark_pravega.local.class_archive import ClassArchive
 from pyspark_pravega.local.directories import find_cache_directory
+from pyspark_pravega.local.server_class_archive import ClassArchive
 from pyspark_pravega.spark.home import find_conf_directory
 
 PLACE = "PYSPARK_PRAVEGA_CLASSES"

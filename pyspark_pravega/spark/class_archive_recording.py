@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from pyspark_pravega import configure
 from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
-from pyspark_pravega.local.class_archive import ClassArchive, list_recording_options
+from pyspark_pravega.local.server_class_archive import ClassArchive, list_recording_options
 from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF
 from pyspark_pravega.spark.class_archive import check_class_path, check_path, find_archive, find_attempt
 from pyspark_pravega.spark.home import find_spark_home

@@ -9,14 +9,14 @@ from sqlglot import Token, TokenType
 
 from ..identifiers import quote, quote_all
 from .declared_columns import Columns, PhysicalColumn, adapt_to_bare_avro, parse_columns
+from .declared_tables import DeclaredTable, format_options, quote_text, translate_delay
 from .expressions.zones import NOT_IN_UTC, Zone
 from .job import DEFAULT_DATABASE, FlinkCatalog, FlinkName, Job, View
-from .queries import QueryTranslator, parse_query
+from .query_translator import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
 from .secrets import show_value
 from .statements import TEXTS, FlinkStatement, find_closing, read_options
 from .table_options import CONNECTION, SECRETS, strip_login, translate_options
-from .tables import DeclaredTable, format_options, quote_text, translate_delay
 
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .declared_columns import Columns
+from .declared_tables import DeclaredTable
 from .expressions.inference import Output
 from .expressions.zones import Zone
 from .report import Untranslatable
 from .table_options import CHANGES, TableOptions
-from .tables import DeclaredTable
 
 DEFAULT_CATALOG, DEFAULT_DATABASE = "default_catalog", "default_database"
 

@@ -12,15 +12,15 @@ from pyspark_pravega.errors import InvalidScriptError
 from ..identifiers import quote_all
 from . import declarations
 from .declarations import Cursor
+from .declared_tables import DeclaredTable, quote_text
 from .expressions.inference import ZONED
 from .expressions.zones import NOT_IN_UTC, Zone, report_zone_dependence
 from .job import Job
-from .queries import QueryTranslator, apply_hints, copy_comments, parse_query
+from .query_translator import QueryTranslator, apply_hints, copy_comments, parse_query
 from .report import Finding, Findings, Severity, Untranslatable, choose_exit_code
 from .secrets import hide, hide_in_statement, hide_logins
 from .statements import FlinkStatement, find_trailing_comments, slice_source, split_flink_script
 from .table_options import parse_milliseconds
-from .tables import DeclaredTable, quote_text
 
 _OF_THE_ENGINE = (
     "execution.checkpointing.",

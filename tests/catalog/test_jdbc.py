@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.local.java import find_java
 from tests.sql_clients import Rows, SqlClient

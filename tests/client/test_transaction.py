@@ -14,7 +14,7 @@ import pytest
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import (
     ScalingPolicy,
     Stream,

@@ -20,7 +20,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
@@ -29,7 +29,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import commit_log
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, make_row_key
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, make_row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder
 from pyspark_pravega.datasource.positions.snapshot import measure_tail, take_snapshot

@@ -18,11 +18,11 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.key_value.table import KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, Version, make_row_key
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, Version, make_row_key
 from pyspark_pravega.datasource.commit_log.versions import FOLDED, encode_checkpoint, read_checkpoint
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError

@@ -16,7 +16,7 @@ import trustme
 
 from pyspark_pravega.client import Pravega, connect, reminder
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration

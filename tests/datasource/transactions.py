@@ -14,7 +14,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, CommitEntry, HeadRow, Write
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, CommitEntry, HeadRow, Write
 from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.reports import InsertMessage

@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog

@@ -21,7 +21,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.commands.cli import main
-from pyspark_pravega.doctor.servers import check_servers
+from pyspark_pravega.doctor.server_checks import check_servers
 from pyspark_pravega.local.state import ClusterInfo
 from tests.front_ends.pages import serving
 from tests.spark_servers import free_port

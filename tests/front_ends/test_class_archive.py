@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local.class_archive import ClassArchive
+from pyspark_pravega.local.server_class_archive import ClassArchive
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, JAVA_OPTIONS_CONF
 from pyspark_pravega.spark.class_archive import PLACE, find_archive, find_attempt
 from pyspark_pravega.spark.driver_options import GROWS_LATE, choose_driver_options

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from examples import demo
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import GroupProperties
+from pyspark_pravega.client.registry.registry_types import GroupProperties
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.temperatures import by_location_and_day, mean_by_location_and_day, readings

@@ -13,7 +13,7 @@ import pytest
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.doctor import CheckResult, examine, greet, summarize
 from pyspark_pravega.local.state import ClusterInfo

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.script.failures import ScriptFailedError
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
+from pyspark_pravega.script.statement_failures import ScriptFailedError
 from pyspark_pravega.sql.script import split_script
 from tests.scopes import new_scope
 from tests.streams import PATIENCE, running

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.formats.core.framing import make_header
-from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
+from pyspark_pravega.formats.protobuf.message_types import find_message_class, read_message_type
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
 from tests.interop.foreign import Foreign

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local.class_archive import ClassArchive, find_server_archive
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.directories import find_jar_directory
 from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.server_class_archive import ClassArchive, find_server_archive
 
 
 @pytest.mark.faults  # two starts of a cluster, one of them without archives; other tests use what it leaves

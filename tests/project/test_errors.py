@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError, PravegaError
-from pyspark_pravega.errors.table import list_conditions, render_page
+from pyspark_pravega.errors.condition_table import list_conditions, render_page
 from pyspark_pravega.sql.options import resolve
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -29,7 +29,7 @@ from pyspark_pravega.client import (
     frame,
 )
 from pyspark_pravega.client.controller.controller import Controller
-from pyspark_pravega.client.key_value.table import KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.commands.cli import main

@@ -27,9 +27,9 @@ import pyarrow as pa
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
-from .history import RowState
 from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers
 from .order import KeyOrder, find_last, replace_columns, take_rows
+from .row_history import RowState
 
 
 class CurrentRows(KeyFold):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.formats.changes.positions import compute_commit_versions
+from pyspark_pravega.formats.changes.source_positions import compute_commit_versions
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

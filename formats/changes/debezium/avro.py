@@ -49,7 +49,7 @@ from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
-from ..positions import NO_POSITION, read_position
+from ..source_positions import NO_POSITION, read_position
 from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
 from .json import read_change
 from .native_avro import AvroEnvelopeReader, make_native_reader

@@ -52,7 +52,7 @@ from ..feed import (
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch
-from ..positions import NO_POSITION, read_micros, read_position
+from ..source_positions import NO_POSITION, read_micros, read_position
 from .writing import DebeziumJsonEncoder
 
 _log = logging.getLogger(__name__)

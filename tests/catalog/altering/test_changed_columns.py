@@ -9,11 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.altering.schemas import change_columns
+from pyspark_pravega.catalog.altering.schema_edits import change_columns
 from pyspark_pravega.catalog.protocol import TableChange
 from pyspark_pravega.catalog.storage.catalogs import Connections
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import UnsupportedOperationError

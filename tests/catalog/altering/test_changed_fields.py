@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from tests.catalog.altering.test_changed_columns import FORMATS, JSON_AT_LENGTH, created, refused
 

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.names import find_in_scope
-from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
+from pyspark_pravega.catalog.name_resolution import find_in_scope
+from pyspark_pravega.catalog.protocol.table_requests import CreateTable, Identifier
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import ScopeTable
 from pyspark_pravega.catalog.tables import stream_tables
@@ -25,8 +25,8 @@ from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate, check
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
+from pyspark_pravega.client.registry.registry_types import SchemaInfo, VersionInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import SchemaInfo, VersionInfo
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.errors import SchemaNotFoundError, ServerFailedError, StreamExistsError
 

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.formats.core.batches import LARGEST_BATCH

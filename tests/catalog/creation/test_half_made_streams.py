@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.names import find_in_scope
-from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
+from pyspark_pravega.catalog.name_resolution import find_in_scope
+from pyspark_pravega.catalog.protocol.table_requests import CreateTable, Identifier
 from pyspark_pravega.catalog.storage import table_properties
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.tables.namespaces import drop_namespace, list_tables

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.stored_properties import make_tags, read_own_properties
 from pyspark_pravega.errors import UnsupportedTypeError

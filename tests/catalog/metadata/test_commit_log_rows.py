@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.catalog.names import find_in_scope
-from pyspark_pravega.catalog.protocol.tables import Identifier
+from pyspark_pravega.catalog.name_resolution import find_in_scope
+from pyspark_pravega.catalog.protocol.table_requests import Identifier
 from pyspark_pravega.catalog.storage import dropping
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.tables.namespaces import create_namespace, drop_namespace, list_tables
@@ -16,7 +16,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME
 from pyspark_pravega.errors import ScopeNotEmptyError
 from tests.datasource.transactions import insert_into_all, log_rows
 

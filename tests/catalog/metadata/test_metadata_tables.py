@@ -16,8 +16,8 @@ from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream, make_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.points_in_time import create_tag
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.datasource.positions.time_travel import create_tag
 from tests.datasource.transactions import begin_insert
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "history.md"

@@ -18,7 +18,7 @@ from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, reminder
 from pyspark_pravega.client import connect as connect_client
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.errors import UnsupportedOperationError

@@ -22,13 +22,13 @@ from pyspark_pravega.catalog.procedures.procedure import Procedure
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.registry.types import Compatibility, Rule
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
+from pyspark_pravega.client.registry.registry_types import Compatibility, Rule
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.datasource.scan.dead_letters import DeadLetters, Letter
+from pyspark_pravega.datasource.scan.dead_letter_stream import DeadLetters, Letter
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.errors import TransactionNotOpenError
 from pyspark_pravega.local.state import ClusterInfo

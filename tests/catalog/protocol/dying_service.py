@@ -89,7 +89,7 @@ def main() -> None:
         return
     from pyspark_pravega.catalog import service
     from pyspark_pravega.client.controller.controller import Controller
-    from pyspark_pravega.client.key_value.table import KeyValueTable
+    from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
     from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 
     death = Death(Path(os.environ[DIRECTORY]))

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog import protocol
-from pyspark_pravega.catalog.protocol import replies
-from pyspark_pravega.catalog.protocol.messages import decode, encode
-from pyspark_pravega.catalog.protocol.replies import InsertHandle, ScanEnds
+from pyspark_pravega.catalog.protocol import service_replies
+from pyspark_pravega.catalog.protocol.message_codec import decode, encode
+from pyspark_pravega.catalog.protocol.service_replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.aggregates.aggregation import AggregateFunction, Aggregation
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
@@ -114,19 +114,19 @@ def parts(kinds: Iterable[type]) -> dict[str, type]:
 
 REPLIES = parts(
     (
-        replies.TableDescription,
-        replies.SourceDescription,
-        replies.KeySpace,
-        replies.ViewDefinition,
-        replies.Relations,
-        replies.MetadataDescription,
-        replies.MetadataRows,
-        replies.PlannedRead,
-        replies.ProcedureDescription,
-        replies.QueryCommands,
-        replies.InsertBegun,
-        replies.QueryCommands,
-        replies.KeyedWriteBegun,
+        service_replies.TableDescription,
+        service_replies.SourceDescription,
+        service_replies.KeySpace,
+        service_replies.ViewDefinition,
+        service_replies.Relations,
+        service_replies.MetadataDescription,
+        service_replies.MetadataRows,
+        service_replies.PlannedRead,
+        service_replies.ProcedureDescription,
+        service_replies.QueryCommands,
+        service_replies.InsertBegun,
+        service_replies.QueryCommands,
+        service_replies.KeyedWriteBegun,
         MicroBatchEnd,
         Limits,
     )
@@ -189,7 +189,7 @@ MESSAGES: list[Any] = [
     protocol.PutView(
         ("iot",),
         "v",
-        replies.ViewDefinition("SELECT 'ü'", SCHEMA, None, (), {"a.b": "c"}, None, ("a", "b"), {"comment": ""}),
+        service_replies.ViewDefinition("SELECT 'ü'", SCHEMA, None, (), {"a.b": "c"}, None, ("a", "b"), {"comment": ""}),
         True,
         False,
         True,
@@ -225,7 +225,7 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_no_data_are_keys() -> None:
     """A JSON reader may limit their length, as Jackson does, to 50,000 characters."""
-    spelled = fields((*get_args(protocol.Request), ScanEnds, replies.ScanEnd, InsertHandle))
+    spelled = fields((*get_args(protocol.Request), ScanEnds, service_replies.ScanEnd, InsertHandle))
     assert {key for message in MESSAGES for key in keys(encode(message))} <= spelled
 
 

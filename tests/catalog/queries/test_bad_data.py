@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.formats.core.framing import make_header

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.catalog import protocol as r
-from pyspark_pravega.catalog.protocol.replies import QueryCommands, QueryStart
+from pyspark_pravega.catalog.protocol.service_replies import QueryCommands, QueryStart
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus
 from pyspark_pravega.catalog.running.kept_query import read_clock as wall_clock
 from pyspark_pravega.catalog.running.tending import QueryServer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.catalog.protocol.replies import QueryStop
+from pyspark_pravega.catalog.protocol.service_replies import QueryStop
 from pyspark_pravega.catalog.running import tending
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
 from pyspark_pravega.catalog.running.kept_query import read_clock as wall_clock

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.fetch import read_bytes

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.streaming.changes_streams import Target, target

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.core.framing import make_header
 from tests.catalog.tables.test_debezium import create_stream, write

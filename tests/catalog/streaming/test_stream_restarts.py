@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.streams import ParquetSink, run_available

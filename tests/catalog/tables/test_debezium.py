@@ -18,16 +18,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from pyspark_pravega.catalog.protocol.messages import decode, encode
+from pyspark_pravega.catalog.protocol.message_codec import decode, encode
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.changes.group_planning import group_by_lineage
 from pyspark_pravega.datasource.changes.truncations import TruncationMemory
-from pyspark_pravega.datasource.kinds.events import Changelog
+from pyspark_pravega.datasource.kinds.event_table import Changelog
 from pyspark_pravega.datasource.kinds.opening import load
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.tables.stream_table import KindName, StreamTable

@@ -23,7 +23,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from pyspark_pravega.catalog import PravegaCatalog, connect
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import ANY
+from pyspark_pravega.client.key_value.key_value_table import ANY
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.local.state import ClusterInfo

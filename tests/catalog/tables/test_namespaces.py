@@ -17,7 +17,7 @@ from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, Sco
 from pyspark_pravega.catalog.tables import namespaces
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
-from pyspark_pravega.client.controller.reader_groups import Holding, ReaderGroup
+from pyspark_pravega.client.controller.reader_group_calls import Holding, ReaderGroup
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ScopeNotEmptyError

@@ -6,7 +6,7 @@ import pytest
 
 from pyspark_pravega.catalog import protocol as r
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.protocol.replies import PlannedRead
+from pyspark_pravega.catalog.protocol.service_replies import PlannedRead
 from pyspark_pravega.catalog.storage.catalogs import BY_OPTIONS, Catalog
 from pyspark_pravega.catalog.storage.dropping import drop_stream
 from pyspark_pravega.catalog.streaming.micro_batches import StreamingReads

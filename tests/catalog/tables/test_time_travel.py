@@ -16,10 +16,10 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions import time_travel
+from pyspark_pravega.datasource.positions import points_in_time
+from pyspark_pravega.datasource.positions.points_in_time import create_tag
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.tags import Tags
-from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from tests.catalog.tables.test_debezium import create_stream, declare, write
 from tests.debezium import records, tables
@@ -138,26 +138,26 @@ def test_a_tag_of_a_stream_that_is_made_again_meanwhile(
 ) -> None:
     """The tag of the old stream is gone; those of the new stream stay."""
     create_stream(pravega, stream, 1)
-    find = time_travel.find_end_now
+    find = points_in_time.find_end_now
 
-    def made_again(*arguments: Any) -> time_travel.Point:
+    def made_again(*arguments: Any) -> points_in_time.Point:
         point = find(*arguments)
         pravega.controller.seal_stream(stream)
         pravega.controller.delete_stream(stream)
         create_stream(pravega, stream, 1)
         return point
 
-    def tagged(*arguments: Any) -> time_travel.Point:
+    def tagged(*arguments: Any) -> points_in_time.Point:
         point = made_again(*arguments)
         with monkeypatch.context() as patched:
-            patched.setattr(time_travel, "find_end_now", find)
+            patched.setattr(points_in_time, "find_end_now", find)
             create_tag(pravega, stream, "new")
         return point
 
-    monkeypatch.setattr(time_travel, "find_end_now", made_again)
+    monkeypatch.setattr(points_in_time, "find_end_now", made_again)
     create_tag(pravega, stream, "old")
     assert Tags(pravega, stream).all() == []
-    monkeypatch.setattr(time_travel, "find_end_now", tagged)
+    monkeypatch.setattr(points_in_time, "find_end_now", tagged)
     with pytest.raises(StreamNotFoundError, match="another one made under its name"):
         create_tag(pravega, stream, "old")
     assert [tag.name for tag in Tags(pravega, stream).all()] == ["new"]

@@ -8,13 +8,13 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog.protocol.tables import Identifier
+from pyspark_pravega.catalog.protocol.table_requests import Identifier
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.catalog.storage.spelling import find_address
 from pyspark_pravega.catalog.tables.key_value_tables import load
-from pyspark_pravega.catalog.writing.insert import InsertStart, MicroBatch
-from pyspark_pravega.catalog.writing.key_value import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
+from pyspark_pravega.catalog.writing.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
+from pyspark_pravega.catalog.writing.insert_start import InsertStart, MicroBatch
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import KeyValueTableNotFoundError, QueryFencedError

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_pravega.script.failures import ScriptFailedError
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
+from pyspark_pravega.script.statement_failures import ScriptFailedError
 from pyspark_pravega.sql.script import split_script
 
 COLUMNS = "id INT NOT NULL, c CHAR(3), a ARRAY<VARCHAR(2)>, m MAP<STRING, CHAR(2)>, s STRUCT<x: VARCHAR(2), y: INT>"

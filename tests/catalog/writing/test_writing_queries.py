@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from pyspark_pravega.catalog.storage.catalogs import Catalog
-from pyspark_pravega.catalog.writing import queries as writing_queries
-from pyspark_pravega.catalog.writing.queries import WritingQueries
+from pyspark_pravega.catalog.writing import writing_queries as writing_queries
+from pyspark_pravega.catalog.writing.writing_queries import WritingQueries
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.insert import Insert

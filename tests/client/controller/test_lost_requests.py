@@ -14,8 +14,8 @@ from pyspark_pravega.client import Pravega, reminder
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller import controller_pb2 as pb
 from pyspark_pravega.client.controller.controller import Controller
-from pyspark_pravega.client.controller.reader_groups import Holding, ReaderGroup
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.reader_group_calls import Holding, ReaderGroup
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.reminder import LONGEST_SECONDS, Reminder
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.key_value.table import ANY, MAX_VALUE_BYTES, NOT_EXISTS, Entry, KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_VALUE_BYTES, NOT_EXISTS, Entry, KeyValueTable
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (

@@ -10,8 +10,8 @@ import pytest
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value import partitions as table_partitions
+from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.client.key_value.partitions import TablePartitions
-from pyspark_pravega.client.key_value.table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 
 KEYS = [number.to_bytes(8, "big") for number in range(40)]

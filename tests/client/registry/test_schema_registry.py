@@ -19,8 +19,8 @@ import pytest
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, Rule, SchemaInfo, VersionInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, Rule, SchemaInfo, VersionInfo
 from pyspark_pravega.errors import (
     AuthenticationError,
     IncompatibleSchemaError,

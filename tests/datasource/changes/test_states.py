@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
-from pyspark_pravega.datasource.changes.rows.history import RowHistory
+from pyspark_pravega.datasource.changes.rows.row_history import RowHistory
 from pyspark_pravega.datasource.changes.states import PART, WHOLE, RowStates
 from tests.datasource.changes.rows.test_current import read
 from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, apply_history, history

@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import StreamExistsError
 from pyspark_pravega.local.state import ClusterInfo

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader

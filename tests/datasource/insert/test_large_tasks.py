@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert import sealing
 from pyspark_pravega.datasource.insert.insert import Insert

@@ -16,7 +16,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.transactions import TransactionCalls, TransactionStatus
+from pyspark_pravega.client.controller.transaction_calls import TransactionCalls, TransactionStatus
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction

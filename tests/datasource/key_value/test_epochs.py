@@ -15,11 +15,11 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import ANY, KeyValueTable
+from pyspark_pravega.client.key_value.key_value_table import ANY, KeyValueTable
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.key_value.entry_scan import open_entries
+from pyspark_pravega.datasource.key_value.entry_write import UpsertSpec, UpsertWriter
 from pyspark_pravega.datasource.key_value.epochs import add_epoch_column
-from pyspark_pravega.datasource.key_value.scan import open_entries
-from pyspark_pravega.datasource.key_value.write import UpsertSpec, UpsertWriter
 from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format

@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, KeyPartition, open_entries
+from pyspark_pravega.datasource.key_value.entry_scan import RAW, EntryScanReader, KeyPartition, open_entries
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.scan_request import WantedRows

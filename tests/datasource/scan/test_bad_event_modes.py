@@ -16,14 +16,14 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.registry_types import Encoding, GroupProperties, SchemaInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Encoding, GroupProperties, SchemaInfo
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
+from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, DeadLetters, Letter, create_target
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import load_table

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import ANY
+from pyspark_pravega.client.key_value.key_value_table import ANY
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, make_row_key
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, make_row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.scan.borders import count_events_by_log

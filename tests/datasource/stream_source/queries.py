@@ -10,9 +10,9 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import load
 from pyspark_pravega.datasource.stream_source.admission import read_limits
+from pyspark_pravega.datasource.stream_source.batch_planning import BatchEnd, StreamedTable, TableStream
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
-from pyspark_pravega.datasource.stream_source.planning import BatchEnd, StreamedTable, TableStream
 from pyspark_pravega.sql import options as o
 
 

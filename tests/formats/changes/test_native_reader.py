@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType, TimeType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
-from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, make_position_arrays, read_positions
+from pyspark_pravega.formats.changes.source_positions import SOURCE_TYPE, make_position_arrays, read_positions
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from tests.debezium import records, tables

@@ -14,7 +14,11 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
-from pyspark_pravega.formats.protobuf.messages import find_length_without_padding, find_message_class, read_message_type
+from pyspark_pravega.formats.protobuf.message_types import (
+    find_length_without_padding,
+    find_message_class,
+    read_message_type,
+)
 from tests.formats.protobuf.generated import varint
 from tests.interop.foreign import Foreign
 from tests.interop.protobuf_json import protobuf_as_json

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
-from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
+from pyspark_pravega.formats.protobuf.message_types import find_message_class, read_message_type
 from tests.protobuf_schemas import descriptor_set, files_of, schema_text
 
 PROTOBUF = find_format("protobuf")

@@ -37,9 +37,9 @@ from ..entries import (
     read_operations,
 )
 from ..fold import KeyFold, LeftOut, convert_to_text
-from ..history import AFTER, BEFORE, DELETE, INSERT, Within
 from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions, compute_versions
-from .counts import ROW, KeylessCounts
+from ..row_history import AFTER, BEFORE, DELETE, INSERT, Within
+from .keyless_counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
 _BY_ROW = ("mysql", "mariadb", "maxwell")

@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing, Truncation
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
-from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory
+from pyspark_pravega.datasource.changes.rows.row_history import AFTER, BEFORE, DELETE, INSERT, RowHistory
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from tests.datasource.changes.rows.test_current import fold, read

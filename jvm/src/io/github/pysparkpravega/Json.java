@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The JSON of the pipe, as catalog/protocol/messages.py has it: a record is an object, its components spelled in snake
+ * The JSON of the pipe, as catalog/protocol/message_codec.py has it: a record is an object, its components spelled in snake
  * case are the keys. Schemas are Spark's JSON texts. Texts by texts are lists of pairs, because users' texts make no
  * good keys: Jackson takes short ones only.
  */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The replies of the catalog service that are more than one value. The dataclasses of catalog/protocol/replies.py have
+ * The replies of the catalog service that are more than one value. The dataclasses of catalog/protocol/service_replies.py have
  * the same names and fields, and say what these mean. A JsonNode is what Java hands back, or reads by the type of a
  * column.
  */

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType;
  * and fields, and say what these mean. `table` is that of the table's description.
  */
 interface Requests {
-  // catalog/protocol/namespaces.py
+  // catalog/protocol/namespace_requests.py
   record DefaultNamespace() implements Request<String[]> {}
   record ListNamespaces() implements Request<String[]> {}
   record NamespaceExists(String[] namespace) implements Request<Boolean> {}
@@ -21,7 +21,7 @@ interface Requests {
   record AlterNamespace(String[] namespace, List<NamespaceChange> changes) implements Request<Void> {}
   record DropNamespace(String[] namespace, boolean cascade) implements Request<Boolean> {}
 
-  // catalog/protocol/tables.py
+  // catalog/protocol/table_requests.py
   record ListTables(String[] namespace) implements Request<String[]> {}
   record ListRelations(String[] namespace) implements Request<Relations> {}
   record TimeTravel(String unit, String text) {
@@ -68,7 +68,7 @@ interface Requests {
   record RenameView(String[] namespace, String name, String[] newNamespace, String newName) implements Request<Void> {}
   record DropView(String[] namespace, String name) implements Request<Boolean> {}
 
-  // catalog/protocol/procedures.py
+  // catalog/protocol/procedure_requests.py
   record ListProcedures(String[] namespace) implements Request<String[]> {}
   record LoadProcedure(String[] namespace, String name, @OrNull StructType given)
       implements Request<ProcedureDescription> {}
@@ -85,7 +85,7 @@ interface Requests {
   record ReleaseQueries(String server) implements Request<Void> {}
   record WakeQueries() implements Request<Void> {}
 
-  // catalog/protocol/scans.py
+  // catalog/protocol/scan_requests.py
   record Term(String name, int children, @OrNull String type, @OrNull String value) {}
   record Condition(List<Term> terms) {}
   record AggregateFunction(String name, String[] column) {}
@@ -118,7 +118,7 @@ interface Requests {
   record CommitMicroBatch(StreamQuery query, String until) implements Request<Void> {}
   record StopStream(String checkpoint) implements Request<Void> {}
 
-  // catalog/protocol/inserts.py
+  // catalog/protocol/insert_requests.py
   record BeginInsert(String table, StructType schema, int tasks, Map<String, String> options)
       implements Request<InsertBegun> {}
   record CommitInsert(String table, InsertHandle insert, List<byte[]> messages, boolean again)

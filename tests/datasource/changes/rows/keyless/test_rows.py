@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
-from pyspark_pravega.datasource.changes.rows.history import AFTER, INSERT
 from pyspark_pravega.datasource.changes.rows.keyless.rows import KeylessRows
+from pyspark_pravega.datasource.changes.rows.row_history import AFTER, INSERT
 from pyspark_pravega.datasource.tables.change_range import Bounds
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE

@@ -1,0 +1,256 @@
+"""Changes a table's columns: adds a version to its schema, with which older events can still be read.
+
+New columns of JSON events are checked here by the group's policy, because the schema registry accepts any JSON schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from pyspark_pravega.client.registry.registry_types import Compatibility, SchemaInfo, SchemaVersion
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
+from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
+from pyspark_pravega.datasource.tables.named_columns import spell_columns
+from pyspark_pravega.errors import (
+    IncompatibleSchemaError,
+    InvalidOptionError,
+    InvalidSchemaError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.formats.core.defaults import is_read_as_default
+from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditableFormat, EditedColumn, list_parts
+from pyspark_pravega.formats.core.format import Settings, find_format
+from pyspark_pravega.formats.core.spark_visitor import join_path
+
+from ..protocol import TableChange
+from ..storage import table_properties
+from ..storage.catalogs import Catalog
+from .column_changes import edit_columns, is_wider, list_changed_names
+
+CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
+"""What to do about a policy that does not allow a change."""
+
+_BACKWARD = ("Backward", "BackwardTransitive", "Full", "FullTransitive")
+_FORWARD = ("Forward", "ForwardTransitive", "Full", "FullTransitive")
+
+
+def check_compatible(policy: Compatibility, versions: Sequence[StructType], new: StructType) -> None:
+    """Raise IncompatibleSchemaError if a policy does not allow these columns after those of the earlier versions.
+
+    A policy that is not transitive considers only the last version.
+    """
+    if policy.policy == "DenyAll":
+        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
+    judged = versions if policy.policy.endswith("Transitive") else versions[-1:]
+    for old in judged:
+        reasons: list[str] = []
+        if policy.policy in _BACKWARD:
+            reasons += _find_unreadable(old, new, "events that were written before")
+        if policy.policy in _FORWARD:
+            reasons += _find_unreadable(new, old, "programs that know the earlier columns")
+        if reasons:
+            raise IncompatibleSchemaError(
+                f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. {CHANGE_POLICY}"
+            )
+
+
+def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
+    """Yield why values of one type cannot be read as another; `path` is their column."""
+    match written, read:
+        case StructType(), StructType():
+            yield from _find_unreadable_fields(written, read, who, path)
+        case ArrayType(), ArrayType():
+            yield from _find_unreadable_parts(
+                (written.elementType, written.containsNull), (read.elementType, read.containsNull), who, path, ELEMENT
+            )
+        case MapType(), MapType():
+            before, now = (written.valueType, written.valueContainsNull), (read.valueType, read.valueContainsNull)
+            yield from _find_unreadable_parts(before, now, who, path, VALUE)
+        case _ if not is_wider(written, read):
+            types = f"{written.simpleString()} is not read as {read.simpleString()}"
+            yield f"column {path}: {types} ({who})"
+
+
+def _find_unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
+    before = {field.name: field for field in written}
+    for field in read:
+        here, other = join_path(path, field.name), before.get(field.name)
+        if other is not None:
+            yield from _find_unreadable_parts(
+                (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
+            )
+        elif not field.nullable and not is_read_as_default(field):
+            yield f"column {here} is NOT NULL for one side and missing for the other ({who})"
+
+
+def _find_unreadable_parts(
+    written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
+) -> Iterable[str]:
+    """Yield why a part of a column cannot be read; each side is a type, and whether it may be null."""
+    here, reasons = join_path(path, name), list(_find_unreadable(written[0], read[0], who, join_path(path, name)))
+    yield from reasons
+    if not reasons and written[1] and not read[1]:
+        yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"
+
+
+def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[TableChange]) -> None:
+    """Register a schema with the columns changed, as one new version.
+
+    Raises UnsupportedOperationError for tables and changes that do not allow it, IncompatibleSchemaError if the policy
+    of the schema group does not, and both if another program has changed the columns at the same time.
+    """
+    table = loaded.table
+    format = find_format(table.format)
+    if not find_table_kind(table).rows_are_all_events or not isinstance(format, EditableFormat) or loaded.group is None:
+        where = "" if loaded.group else ", and its schema is in no schema registry"
+        raise UnsupportedOperationError(
+            "Its columns cannot be changed: only avro and json tables with a schema in a "
+            f"registry allow that. It has 'format'='{table.format}'{where}. Create another table, and INSERT INTO it."
+        )
+    if table.format == "avro" and not table.framed:
+        raise UnsupportedOperationError(
+            "Its columns cannot be changed: with 'framing'='none' its events do not say which version of the "
+            "schema they were written with. Create another table, and INSERT INTO it."
+        )
+    edited = edit_columns(table.schema, changes)
+    columns = StructType([column.field for column in edited])
+    check_settings(catalog, loaded, columns)
+    registry = catalog.pravega.registry(table.stream.scope)
+    versions = _find_versions(registry, loaded)
+    _check_names(format, versions, edited)
+    if table.format == "json":
+        check_compatible(
+            loaded.group.compatibility, [format.spark_schema(version.schema.text) for version in versions], columns
+        )
+    _register(registry, loaded, format, versions, edited)
+
+
+def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
+    """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
+    settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
+    try:
+        settings = find_kind_with_format(loaded.table.format).check_settings(columns, settings)
+        spell_columns(settings, columns)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(
+            f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "
+            "the property first, with ALTER TABLE ... SET TBLPROPERTIES."
+        ) from error
+
+
+def _find_versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
+    """Return all versions of the table's schema, the last of which is the table's."""
+    current_text = loaded.table.schema_version
+    versions = registry.versions(loaded.table.stream.name)
+    [current] = [version for version in versions if version.version.to_json() == current_text]
+    same = [version for version in versions if version.version.type == current.version.type]
+    return sorted(
+        (version for version in same if version.version.id <= current.version.id),
+        key=lambda version: version.version.id,
+    )
+
+
+def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edited: Sequence[EditedColumn]) -> None:
+    """Refuse a new name under which older events have other values: these would come back under it."""
+    former = format.former_names(versions[-1].schema.text)
+    for version in versions:
+        if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
+            raise UnsupportedOperationError(
+                f"The name {'.'.join(used)} cannot be used again: events of version {version.version.version} of the "
+                "schema have other values under it, which would appear in the column. Choose another name."
+            )
+
+
+def _find_used_name(
+    edited: Sequence[EditedColumn],
+    written: DataType,
+    former: Mapping[tuple[str, ...], Sequence[str]],
+    path: tuple[str, ...] = (),
+) -> tuple[str, ...] | None:
+    """Find a column with a new name that an earlier version has already, at the top or within a column."""
+    fields = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
+    for column in edited:
+        name = column.field.name
+        if column.source != name and name in fields:
+            return (*path, name)
+        if column.parts is not None and column.source is not None:
+            here = (*path, column.source)
+            parsed_field = next(
+                (fields[name] for name in (column.source, *former.get(here, ())) if name in fields), None
+            )
+            used = None if parsed_field is None else _find_used_name(column.parts, parsed_field.dataType, former, here)
+            if used is not None:
+                return used
+    return None
+
+
+def _register(
+    registry: SchemaRegistry,
+    loaded: LoadedTable,
+    format: EditableFormat,
+    versions: Sequence[SchemaVersion],
+    edited: Sequence[EditedColumn],
+) -> None:
+    table, group, current = loaded.table, loaded.table.stream.name, versions[-1]
+    schema = _make_edited_schema(format, current, edited, None, table.settings)
+    if registry.find_version(group, schema) is not None:
+        # The registry would treat it as that version, and nothing would change.
+        schema = _make_edited_schema(format, current, edited, current.version.version + 1, table.settings)
+    try:
+        added = registry.add_schema(group, schema)
+    except IncompatibleSchemaError as error:
+        assert loaded.group is not None
+        policy = table_properties.name_policy(loaded.group.compatibility)
+        changed = ", ".join(list_changed_names(edited, table.schema.fields))
+        raise IncompatibleSchemaError(
+            f"{error.message}. The policy of its schema group is '{policy}'; the change concerns "
+            f"{changed or 'the order and comments'}. {CHANGE_POLICY}"
+        ) from None
+    between = range(current.version.id + 1, added.id)
+    if any(
+        version.version.id in between and version.version.type == added.type for version in registry.versions(group)
+    ):
+        registry.delete_schema(group, added.id)
+        raise UnsupportedOperationError(
+            "Another program changed its columns at the same time, so this change was undone. Look at the columns with "
+            "DESCRIBE, and try again."
+        )
+
+
+def _make_edited_schema(
+    format: EditableFormat,
+    current: SchemaVersion,
+    edited: Sequence[EditedColumn],
+    revision: int | None,
+    settings: Settings,
+) -> SchemaInfo:
+    text = format.edited_text(current.schema.text, edited, revision, settings)
+    expected = _strip_metadata(StructType([column.field for column in edited]))
+    try:
+        parsed: DataType | None = _strip_metadata(format.spark_schema(text))
+    except InvalidSchemaError as error:
+        parsed, reason = None, error.message
+    else:
+        reason = "the result would have other columns"
+    if parsed != expected:
+        raise UnsupportedOperationError(
+            f"Its schema, which was made by another program, cannot be changed like this: {reason}."
+        )
+    return SchemaInfo.of_text(current.version.type, current.schema.format, text)
+
+
+def _strip_metadata(data_type: DataType) -> DataType:
+    """Return a type without comments and other metadata."""
+    match data_type:
+        case StructType():
+            return StructType(
+                [StructField(field.name, _strip_metadata(field.dataType), field.nullable) for field in data_type]
+            )
+        case ArrayType():
+            return ArrayType(_strip_metadata(data_type.elementType), data_type.containsNull)
+        case MapType():
+            return MapType(data_type.keyType, _strip_metadata(data_type.valueType), data_type.valueContainsNull)
+    return data_type

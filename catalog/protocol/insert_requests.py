@@ -1,0 +1,94 @@
+"""Requests to write: INSERTs, and the micro-batches of streaming queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+from .service_replies import InsertHandle
+
+
+@dataclass(frozen=True)
+class BeginInsert:
+    """An `InsertBegun`: rows of a schema will come from some tasks."""
+
+    table: StreamTable
+    schema: StructType
+    tasks: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CommitInsert:
+    """Commits an INSERT, and answers the number of rows. `messages` are the tasks' pickled ones in base64.
+
+    `again`: a service that ended may have done it already.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+
+
+@dataclass(frozen=True)
+class AbortInsert:
+    """Aborts an INSERT. Nothing happens if it has ended."""
+
+    table: StreamTable
+    insert: InsertHandle
+
+
+@dataclass(frozen=True)
+class BeginEpoch:
+    """An `InsertBegun` for one micro-batch of a streaming query.
+
+    `query` is the id of the query, `run` that of its present run, and `epoch` the number of the micro-batch.
+    """
+
+    table: StreamTable
+    schema: StructType
+    tasks: int
+    options: Mapping[str, str]
+    query: str
+    run: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class CommitEpoch:
+    """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
+
+    `watermark` is Spark's for this micro-batch, see `Epoch`. The other fields are as in `CommitInsert`.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+    query: str
+    run: str
+    epoch: int
+    offsets: str
+    watermark: int | None
+
+
+@dataclass(frozen=True)
+class BeginKeyedWrite:
+    """A `KeyedWriteBegun`: rows of a table whose keys identify rows will be removed, replaced or inserted.
+
+    `schema` describes the new rows; it has no columns if there are none.
+    """
+
+    table: StreamTable
+    schema: StructType
+    options: Mapping[str, str]
+
+
+WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginKeyedWrite
+"""Requests to write."""

@@ -1,0 +1,123 @@
+"""What a write begins with, and what it ends with: its options, its handle, the reports of its tasks."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.insert.ledger import Epoch
+from pyspark_pravega.datasource.insert.outcomes import Unit
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, TransactionMismatchError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.options import SettableAs, find_option
+
+from ..protocol.service_replies import InsertHandle
+
+_FIXED = (o.FORMAT, o.FRAMING)
+"""Options that are fixed for a table, though a write without a catalog may name them."""
+
+
+def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a streaming query without those that count only when toTable makes the table.
+
+    Raises InvalidOptionError for a format or framing other than the table's, and for options that name single writes.
+    """
+    left = {}
+    for key, text in options.items():
+        option = find_option(key)
+        if option in (o.TXN_APP_ID, o.TXN_VERSION):
+            raise InvalidOptionError(
+                f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
+                "identified by its own id, and writes each of its micro-batches once. Leave it out."
+            )
+        if option in _FIXED:
+            has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
+            if text.strip().lower() != has:
+                raise InvalidOptionError(
+                    f"'{key}'='{text}' does not fit: the table exists, and has '{has}'. Leave the option out, "
+                    "or write into another table."
+                )
+        elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:
+            left[key] = text
+    return left
+
+
+Report = TypeVar("Report", bound=WriterCommitMessage)
+
+
+class WriteKind(StrEnum):
+    """How an INSERT writes, as its handle says."""
+
+    WITHOUT_TRANSACTION = "without transaction"
+    TRANSACTION = "transaction"
+    SEVERAL_STREAMS = "several streams"
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A micro-batch of a streaming query: the id of the query, that of its run, and the number of the micro-batch."""
+
+    query: str
+    run: str
+    number: int
+
+
+@dataclass(frozen=True)
+class InsertStart:
+    """How an INSERT begins: the schema of its rows, the number of its tasks, and its write options (`given`).
+
+    `number` is the number of the call that begins it, for `Inserts.abort_begun_by`.
+    """
+
+    number: int
+    schema: StructType
+    tasks: int
+    given: Mapping[str, str]
+    micro_batch: MicroBatch | None = None
+
+    def make_handle(self, kind: WriteKind, id: str, seen: str | None = None) -> InsertHandle:
+        """Make the handle that ends the INSERT."""
+        return InsertHandle(kind, id, self.tasks, dict(self.given), seen)
+
+
+@dataclass(frozen=True)
+class InsertEnd:
+    """How an INSERT is committed: its handle, the pickled reports of its tasks in base64, its epoch if it has one.
+
+    `again` says that an earlier service process may have committed it already. An `epoch` is committed once, however
+    often it is written.
+    """
+
+    handle: InsertHandle
+    messages: Sequence[str]
+    again: bool
+    epoch: Epoch | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """Return what messages call the write."""
+        return Unit.INSERT if self.epoch is None else Unit.MICRO_BATCH
+
+    def load_all(self) -> list[Any]:
+        """Return the reports that have come."""
+        pickles = CPickleSerializer()
+        return [pickles.loads(base64.b64decode(message)) for message in self.messages]
+
+    def load_complete(self, kind: type[Report], abort: Callable[[], None]) -> list[Report]:
+        """Return the reports. Aborts and raises TransactionMismatchError unless each task has sent one of this type."""
+        reports = self.load_all()
+        if len(reports) != self.handle.tasks or not all(isinstance(report, kind) for report in reports):
+            abort()
+            raise TransactionMismatchError(
+                f"{len(reports)} of {self.handle.tasks} tasks reported what they wrote; nothing was committed."
+            )
+        return reports

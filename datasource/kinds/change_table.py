@@ -1,0 +1,99 @@
+"""Tables of changes: their events are changes of rows, and a SELECT shows the resulting rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
+from pyspark_pravega.sql.refusals import describe_changes_refusal
+from pyspark_pravega.sql.table_settings import TableSettings
+
+from ..changes.changes_offset import check_options
+from ..changes.current_rows import plan_current_rows, read_rule_for_rows
+from ..changes.row_changes import check_key_of_table, plan_row_changes
+from ..insert.prepare import apply_write_options, fit_to_rows, refuse_stream_column
+from ..scan.dead_letter_stream import check_target
+from ..scan.planned_scan import PlannedScan
+from ..scan.scan_request import WantedRows
+from ..stream_source.source import StreamReader, StreamSource
+from ..tables.hidden_columns import POSITION_COLUMNS, make_changes_schema
+from ..tables.loading import apply_statement_settings
+from ..tables.open_table import OpenRead
+from ..tables.stream_table import StreamTable
+from .changes_source import RowChangesSource
+from .kind import TableKind
+
+
+@dataclass(frozen=True)
+class ChangeTable(TableKind):
+    """A table of the current rows. Its changes are those of its rows, by positions in the database's log."""
+
+    hidden_columns = POSITION_COLUMNS
+    rows_have_keys = True
+    columns_in_events = True
+
+    @classmethod
+    def row_key_of(cls, table: StreamTable) -> list[str]:
+        return list_key_columns(table.settings)
+
+    @classmethod
+    def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
+        return replace(settings, format_settings=check_settings(columns, settings.format_settings))
+
+    @classmethod
+    def refusal(cls, statement: str, name: str) -> str:
+        return describe_changes_refusal(statement, name)
+
+    @classmethod
+    def refusal_to_truncate(cls, name: str, whole: str) -> str:
+        return (
+            f"{name}: its events are changes of rows, and later ones need the rows before them. Truncate the table in "
+            "its database, which arrives as an event; the table property 'retention.type' removes old events."
+        )
+
+    @classmethod
+    def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
+        return make_changes_schema(table.schema, cls.row_key_of(table))
+
+    def open_stream(self, reader: StreamReader) -> StreamSource:
+        if self.table.asked.changes:
+            return RowChangesSource(self, reader, self._read)
+        raise UnsupportedOperationError(
+            f"The rows of stream {self.stream} change, so they cannot be streamed. Use spark.readStream.changes."
+        )
+
+    def prepare_insert(self, rows: StructType) -> Self:
+        refuse_stream_column(self.options, f"on {self.stream}, a table of changes")
+        table = apply_write_options(self)
+        if table.framed and table.schema_version is None:
+            raise UnsupportedOperationError(
+                f"The events of stream {table.stream} have schemas of Debezium's envelopes. Other programs register "
+                "them, and INSERT does not know them. Write with the program that writes the other events."
+            )
+        table = apply_statement_settings(table, table.schema, self.options)
+        # Repeated tasks must write the same bytes.
+        now = str(int(time.time() * 1000))
+        table = replace(table, settings={**table.settings, WRITTEN_AT: now})
+        return replace(self, table=fit_to_rows(table, rows))
+
+    def _plan_rows(self, rows: WantedRows) -> PlannedScan:
+        return plan_current_rows(self._read(), rows)
+
+    def _plan_changes(self, rows: WantedRows) -> PlannedScan:
+        check_options(self.options)
+        bounds = self.table.changes_range.bounds()
+        check_key_of_table(self.options)
+        return plan_row_changes(self._read(), bounds, rows)
+
+    def _read(self) -> OpenRead:
+        """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
+        rule = read_rule_for_rows(self.table, self.options)
+        if rule.dead_letter is not None:
+            check_target(self.pravega, rule.dead_letter)
+        table = apply_statement_settings(self.table, self.table.schema, self.options)
+        return OpenRead(self.pravega, table, self.options, rule)

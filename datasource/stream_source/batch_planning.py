@@ -1,0 +1,308 @@
+"""Plans a streaming query: where it starts, how far its next micro-batch goes, and what that reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
+from pyspark_pravega.sql import options as o
+
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.log_table import find_origin
+from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
+from ..positions.identity import StreamIdentity
+from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
+from ..tables.stream_table import StreamTable
+from .admission import NO_LIMITS, Limits, Walker, admit
+from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
+from .frontier import (
+    EndCut,
+    Frontier,
+    SegmentOffsets,
+    StreamSegments,
+    enter_successors,
+    find_frontier,
+    pause_between_looks,
+)
+from .memory import Admission, QueryMemory
+from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
+from .source_progress import Progress
+
+LOG = logging.getLogger(__name__)
+
+TOO_FEW_REST = 0.1
+"""Pause in seconds while there are too few rows: counting them costs more than looking for events."""
+
+
+@dataclass(frozen=True)
+class StreamedTable:
+    """A table as one streaming query reads it. `required` are the columns it needs, including hidden columns."""
+
+    table: StreamTable
+    identity: str | None
+    required: StructType
+    options: o.Options
+
+    @property
+    def stream(self) -> Stream:
+        """Return the table's stream."""
+        return self.table.stream
+
+    def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
+        """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
+        columns = list_columns_read(self.table.schema, self.required)
+        return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
+
+    def read_offset(self, text: str) -> SourceOffset:
+        """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit."""
+        offset = SourceOffset.from_json(text)
+        check_offset(offset, self.stream, self.identity, self.table.schema)
+        return offset
+
+
+@dataclass(frozen=True)
+class BatchEnd:
+    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
+
+    offset: SourceOffset
+    latest: SourceOffset
+    metrics: Mapping[str, str]
+
+
+class TableStream:
+    """The table of one streaming query, in one cluster."""
+
+    def __init__(self, pravega: Pravega, segments: StreamSegments, read: StreamedTable) -> None:
+        self._pravega = pravega
+        self._segments = segments
+        self._read = read
+        self._log = CommitLog(pravega, read.stream, timeout=read.options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+        self._progress = Progress(pravega, segments, self._log)
+
+    def start(self) -> SourceOffset:
+        """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
+        options, stream = self._read.options, self._read.stream
+        bound = find_start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
+        if bound.about is not None:
+            LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
+        cut = bound.cut
+        end = self._end_bound()
+        if options.get(o.START_STREAM_CUT) == "latest":
+            cut = self._tail()
+        if cut is None:
+            cut = self._pravega.controller.head(stream)
+        else:
+            check_cut(self._pravega, stream, "start-stream-cut", cut)
+            if end is not None:
+                check_order(self._pravega, cut, end)
+        return self._read.offset(cut.positions, cut.positions)
+
+    def last(self) -> SourceOffset:
+        """Return where a query that reads all present events ends."""
+        return self._read.offset(self._tail().positions)
+
+    def end(
+        self,
+        since: SourceOffset,
+        last: SourceOffset | None = None,
+        limits: Limits = NO_LIMITS,
+        memory: QueryMemory | None = None,
+    ) -> BatchEnd:
+        """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
+
+        Raises DataLossError for events that were removed before the query could read them.
+        """
+        memory = QueryMemory() if memory is None else memory
+        bounds = [None if last is None else last.cut, self._end_bound()]
+        walker = self.walker()
+        ahead = memory.ahead.take(self._key(since.cut.positions, bounds, limits))
+        tails = {} if ahead is None else self._segments.ends(ahead.ends)
+        if ahead is None:
+            seen = find_frontier(self._segments, since.cut.positions, *bounds)
+            if not seen.bytes and not seen.lost:
+                pause_between_looks(len(since.cut.positions))
+                return self._end_without_events(since, seen, memory)
+            frontier = self._frontier(since.cut.positions, bounds)
+            if not frontier.bytes:
+                return self._end_without_events(since, frontier, memory)
+            if last is None and not memory.is_due(walker, frontier, limits):
+                cancellation.sleep(TOO_FEW_REST)
+                return self._end_without_events(since, frontier, memory)
+            ahead = self._admit(frontier, limits, memory.pace)
+            tails = frontier.tails
+        memory.begin(ahead.frontier)
+        reached = enter_successors(self._segments, since.cut.positions, ahead.ends, *bounds)
+        metrics = self._progress.measure(reached, tails, walker, memory)
+        if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
+            memory.ahead.begin(
+                self._key(reached, bounds, limits), lambda: self._look_ahead(reached, bounds, limits, memory.pace)
+            )
+        return BatchEnd(
+            self._read.offset(reached, since.begin if since.is_first else None),
+            self._read.offset(tails),
+            metrics.texts,
+        )
+
+    def head(self) -> SourceOffset:
+        """Return where the stream begins now."""
+        return self._read.offset(self._pravega.controller.head(self._read.stream).positions)
+
+    def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
+        """Return the whole transactions that a query can read now between `since`, where it is, and `last`.
+
+        Raises DataLossError for events that were removed before the query could read them.
+        """
+        bounds = [None if last is None else last.cut, self._end_bound()]
+        seen = find_frontier(self._segments, since.cut.positions, *bounds)
+        return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
+
+    def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
+        """Return the offset of a micro-batch that reads up to `ends`; successors replace completely read segments."""
+        bounds = [None if last is None else last.cut, self._end_bound()]
+        positions = enter_successors(self._segments, since.cut.positions, ends, *bounds)
+        return self._read.offset(positions, since.begin if since.is_first else None)
+
+    def measure_progress(self, reached: SegmentOffsets, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
+        """Return the metrics of a query that has read up to `reached`."""
+        return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
+
+    def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
+        """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
+        return pace.look(self._pravega, self._read.stream, frontier)
+
+    def _look_ahead(
+        self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits, pace: EventTimePace
+    ) -> Admission:
+        return self._admit(self._frontier(since, bounds), limits, pace)
+
+    def _admit(self, frontier: Frontier, limits: Limits, pace: EventTimePace) -> Admission:
+        ends: Mapping[int, int] = frontier.ends
+        drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
+            ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
+        return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
+
+    def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
+        frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+        self._check_lost(frontier)
+        return frontier
+
+    def _key(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
+        cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
+        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+
+    def _end_without_events(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
+        metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
+        return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
+
+    def walker(self) -> Walker:
+        """Return a walker over the stream's events."""
+        strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
+        return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
+
+    def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
+        """Return what a micro-batch reads. Raises DataLossError for removed events."""
+        before = since.cut.positions if until.begin is None else until.begin
+        after = until.cut.positions
+        infos = self._segments.infos({*before, *after})
+        frontier = Frontier({}, {})
+        for segment in sorted(infos.keys() | before.keys() | after.keys()):
+            begin, info = before.get(segment, 0), infos.get(segment)
+            end = after.get(segment, self._segments.find_sealed_end(segment))
+            if end is None and info is not None and info.sealed:
+                end = info.write_offset
+            if info is None:
+                if end is None or begin < end:
+                    frontier.lost.append((segment, begin, end))
+                continue
+            if end is None:
+                raise CheckpointError(
+                    f"The checkpoint's offsets {since.cut} and {until.cut} do not follow each other. {START_ANEW}"
+                )
+            if begin < info.start_offset and begin < end:
+                frontier.lost.append((segment, begin, min(info.start_offset, end)))
+            frontier.begins[segment], frontier.ends[segment] = max(begin, info.start_offset), end
+        self._check_lost(frontier)
+        return [
+            SegmentSlice(segment, begin, frontier.ends[segment])
+            for segment, begin in frontier.begins.items()
+            if begin < frontier.ends[segment]
+        ]
+
+    def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
+        """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
+        options = self._read.options
+        if (end := find_end_option(options)) is not None and self._end_bound() is not None:
+            raise InvalidOptionError(
+                f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
+                "option out, or use another trigger."
+            )
+        frontier = find_frontier(self._segments, since.cut.positions)
+        self._check_lost(frontier)
+        return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
+
+    def _end_bound(self) -> EndCut | None:
+        options = self._read.options
+        return self._segments.bound(f"{self._read.identity} {describe_bounds(options)[1]}", self._find_end_bound)
+
+    def _find_end_bound(self) -> EndCut | None:
+        stream = self._read.stream
+        cut = find_end_bound(self._pravega, stream, self._read.options).cut
+        if cut is None:
+            return None
+        check_cut(self._pravega, stream, "end-stream-cut", cut)
+        before, _ = self._pravega.controller.list_segments_between(StreamCut(stream, {}), cut)
+        return EndCut(stream, cut.positions, frozenset(before))
+
+    def _tail(self) -> StreamCut:
+        """Measure where the stream ends."""
+        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self._read.stream))
+
+    def _check_lost(self, frontier: Frontier) -> None:
+        if not frontier.lost:
+            return
+        self._check_same_stream()
+        stream, options = self._read.stream, self._read.options
+        if options.get(o.FAIL_ON_DATA_LOSS):
+            open_ended = any(end is None for _, _, end in frontier.lost)
+            unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
+            raise DataLossError(
+                f"{_describe_ranges(frontier.lost)} of stream {stream} were removed before this query could read "
+                f"them.{unknown} "
+                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to "
+                "continue with what is left."
+            )
+
+    def _check_same_stream(self) -> None:
+        stream = self._read.stream
+        if not self._pravega.controller.stream_exists(stream):
+            raise StreamNotFoundError.dropped(
+                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
+                "it is recreated, start the query with a new checkpoint location."
+            )
+        identity = self._read.identity
+        origin = "" if identity is None else StreamIdentity.parse(identity).origin
+        if origin and origin != f"{stream}/{find_origin(self._pravega, stream)}":
+            raise CheckpointError(
+                f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
+            )
+
+
+def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
+    texts = [
+        f"bytes {first:,} to {'the end' if end is None else f'{end:,}'} of segment {segment}"
+        for segment, first, end in lost[:10]
+    ]
+    more = [f"and ranges of {len(lost) - 10} more segments"] if len(lost) > 10 else []
+    text = ", ".join([*texts, *more])
+    return text[0].upper() + text[1:]
+
+
+__all__ = ["BatchEnd", "StreamedTable", "TableStream"]
