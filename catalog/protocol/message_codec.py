@@ -1,7 +1,7 @@
-"""JSON of the dataclasses that go through the pipe between the Java adapter and the catalog service.
+"""JSON of the dataclasses that go through the pipe to the catalog service and back, or stay in rows.
 
-A dataclass is an object with its fields as keys. No data are keys: a mapping is a list of pairs of texts, and a
-description that only Python reads (a table, the ends of scans) is one text. Schemas are Spark's JSON texts.
+A dataclass is an object with its fields as keys. In the pipe no data are keys: a mapping is a list of pairs of texts,
+and a description that only Python reads (a table, the ends of scans) is one text. Schemas are Spark's JSON texts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _SHOWN = 60
 """Characters of a value that an error shows."""
 
 
-def decode(kind: type[T], value: Any) -> T:
+def decode(kind: type[T], value: Any, *, newer: bool = False) -> T:
     """Return the dataclass of type `kind` that a JSON object stands for.
+
+    `newer`: a newer version may have written it, whose other fields are left out.
 
     Raises ProtocolError for an object that has other fields or types, InvalidOptionError for a text that no encoding
     can carry.
@@ -34,7 +36,10 @@ def decode(kind: type[T], value: Any) -> T:
     if not isinstance(value, dict):
         raise ProtocolError(f"{kind.__name__} is not an object.")
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    missing = dataclasses.MISSING
+    needed = {name for name, field in fields.items() if field.default is field.default_factory is missing}
+    if newer:
+        value = {name: each for name, each in value.items() if name in fields}
     if not needed <= value.keys() <= fields.keys():
         raise ProtocolError(f"{kind.__name__} has the fields {', '.join(fields)}, not {', '.join(value)}.")
     types = _types(kind)  # type: ignore[arg-type]
@@ -56,12 +61,13 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if origin in (tuple, Sequence) and isinstance(value, list):
         kinds = arguments if origin is tuple and arguments[-1] is not Ellipsis else [arguments[0]] * len(value)
         if len(kinds) != len(value):
-            raise ProtocolError(f"{name} has {len(value)} values in the request instead of {len(kinds)}.")
+            raise ProtocolError(f"{name} has {len(value)} values instead of {len(kinds)}.")
         return tuple(_decode(kind, each, name) for kind, each in zip(kinds, value, strict=True))
     if origin is Mapping and arguments[1] is Any and isinstance(value, list):
         return dict(value)
-    if origin is Mapping and isinstance(value, list):
-        return {_check_text(key, name): _check_text(each, name) for key, each in value}
+    if origin is Mapping and isinstance(value, list | dict):
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_check_text(key, name): _check_text(each, name) for key, each in pairs}
     if kind is str and isinstance(value, str):
         return _check_text(value, name)
     if kind is StructType and isinstance(value, str):
@@ -70,17 +76,17 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
         return decode(kind, json.loads(value))
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         return decode(kind, value)  # type: ignore[arg-type]
-    if kind in (bool, int) and type(value) is kind:
+    if kind in (bool, int, float) and (type(value) is kind or (kind is float and type(value) is int)):
         return value
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return kind(value)
-    raise ProtocolError(f"{name} is {type(value).__name__} in the request, which is not allowed.")
+    raise ProtocolError(f"{name} is {type(value).__name__}, which is not allowed.")
 
 
 def _check_text(value: Any, name: str) -> str:
     """Check that a text has whole characters: Java's strings may hold half of a surrogate pair."""
     if not isinstance(value, str):
-        raise ProtocolError(f"{name} is {type(value).__name__} in the request, not text.")
+        raise ProtocolError(f"{name} is {type(value).__name__}, not text.")
     try:
         value.encode()
     except UnicodeEncodeError as error:

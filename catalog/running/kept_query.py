@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carry_over
-from pyspark_pravega.errors import PermissionDeniedError, UnsupportedOperationError
+from pyspark_pravega.errors import PermissionDeniedError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
+from ..protocol.message_codec import decode
 from ..storage.catalogs import Catalog
 from ..storage.reporting import warn_once
 from ..storage.scope_table import Row, RowKind, ScopeTable
@@ -178,13 +178,6 @@ def read_clock() -> int:
     return time.time_ns() // 1000
 
 
-_TYPES: Mapping[type, Mapping[str, Any]] = {
-    QueryDefinition: get_type_hints(QueryDefinition),
-    QueryStatus: get_type_hints(QueryStatus),
-}
-"""The types of the fields."""
-
-
 class KeptQueries:
     """The queries of a catalog, over all scopes that the user may read.
 
@@ -314,31 +307,13 @@ def _describe_unreadable(scope: str, row: Row, error: ValueError) -> str:
 def _parse_row(scope: str, row: Row) -> KeptQuery:
     """Return the query of a row. Raises ValueError."""
     try:
-        definition = QueryDefinition(**_select_fields(QueryDefinition, row["definition"]))
-        status = QueryStatus(**_select_fields(QueryStatus, row["status"]))
-        QueryState(status.state)
-        if definition.trigger is not None:
-            o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
-        definition = replace(definition, namespace=tuple(definition.namespace))
-        return KeptQuery(scope, row["name"], definition, replace(status, sources=tuple(status.sources)))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"something is missing ({error})") from None
-
-
-def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
-    fields = {name: kept[name] for name in _TYPES[kind] if name in kept}
-    for name, value in fields.items():
-        if not _is_value_of(_TYPES[kind][name], value):
-            raise ValueError(f"'{name}' is a {type(value).__name__}")
-    return fields
-
-
-def _is_value_of(hint: Any, value: Any) -> bool:
-    """Return whether a value of JSON is one of a field."""
-    if isinstance(hint, UnionType):
-        return any(_is_value_of(choice, value) for choice in get_args(hint))
-    if get_origin(hint) is Mapping:
-        return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-    if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return type(value) is hint or (hint is float and type(value) is int)
+        definition = decode(QueryDefinition, row["definition"], newer=True)
+        status = decode(QueryStatus, row["status"], newer=True)
+    except KeyError as error:
+        raise ValueError(f"{error} is missing") from None
+    except PravegaError as error:
+        raise ValueError(error.message.removesuffix(".")) from None
+    QueryState(status.state)
+    if definition.trigger is not None:
+        o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
+    return KeptQuery(scope, row["name"], definition, status)
