@@ -243,7 +243,7 @@ def _read_slice(
                         continue
                     for batch in batches:
                         yield batch
-                        if left is not None and not _has_only_counts(plan, batch):
+                        if left is not None and not (plan.counted and find_counts(batch) is not None):
                             left -= batch.num_rows
                 if left == 0:
                     break
@@ -270,10 +270,6 @@ def _read_until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError
         yield from reader
     except BrokenFrameError as error:
         broken.append(error)
-
-
-def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
-    return plan.counted and find_counts(batch) is not None
 
 
 def cut_chunks(

@@ -142,7 +142,8 @@ class TableStream:
         metrics = self._progress.measure(reached, tails, walker, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
             memory.ahead.begin(
-                self._key(reached, bounds, limits), lambda: self._look_ahead(reached, bounds, limits, memory.pace)
+                self._key(reached, bounds, limits),
+                lambda: self._admit(self._frontier(reached, bounds), limits, memory.pace),
             )
         return BatchEnd(
             self._read.offset(reached, since.begin if since.is_first else None),
@@ -176,11 +177,6 @@ class TableStream:
     def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         return pace.look(self._pravega, self._read.stream, frontier)
-
-    def _look_ahead(
-        self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits, pace: EventTimePace
-    ) -> Admission:
-        return self._admit(self._frontier(since, bounds), limits, pace)
 
     def _admit(self, frontier: Frontier, limits: Limits, pace: EventTimePace) -> Admission:
         ends: Mapping[int, int] = frontier.ends

@@ -130,7 +130,7 @@ class _Mapping:
             if self._count > LARGEST_SCHEMA:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
             # Arrow, to which Spark hands rows, fails for NOT NULL members of a struct that is null.
-            nullable = len(within) > 1 or _is_nullable(field)
+            nullable = len(within) > 1 or bool(field.has_presence and not is_required(field))
             fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
         return StructType(fields)
 
@@ -158,7 +158,3 @@ class _Mapping:
             self.json_texts = True
             return StringType()
         return self.struct(message, path, within)
-
-
-def _is_nullable(field: FieldDescriptor) -> bool:
-    return bool(field.has_presence) and not is_required(field)

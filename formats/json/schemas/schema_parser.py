@@ -46,7 +46,6 @@ from .schema_model import (
     Parts,
     Scalar,
     Schema,
-    SchemaPart,
     SchemaSource,
     Splitter,
     drop_null,
@@ -139,7 +138,8 @@ class _Parser:
             self.rules.note_map(parts, path)
             values = [
                 SchemaSource(part.value["additionalProperties"], part.unsure)
-                for part in _select_parts_with_values(parts)
+                for part in parts.found
+                if isinstance(part.value.get("additionalProperties"), dict)
             ]
             if parts.select("patternProperties"):
                 values = []  # the values of some keys have their own type
@@ -256,10 +256,6 @@ def _read_entries_type(parts: Parts) -> MapType | None:
         except (LookupError, TypeError, ValueError, AttributeError):
             continue  # another program's use of the key
     return None
-
-
-def _select_parts_with_values(parts: Parts) -> list[SchemaPart]:
-    return [part for part in parts.found if isinstance(part.value.get("additionalProperties"), dict)]
 
 
 def _apply_contains_null(node: Node, parts: Parts) -> Node:
