@@ -80,7 +80,10 @@ def test_doctor_finds_all_well(stack: Stack) -> None:
 
 
 def test_the_demo_runs(stack: Stack) -> None:
-    stack.compose("run", "--rm", "-T", "demo")
+    assert re.search(
+        r"-- \d+ days of [\d,]+ readings from the stream, \d+ from the batch: \d+ are equal",
+        stack.compose("run", "--rm", "-T", "demo"),
+    )
 
 
 @pytest.mark.parametrize("options", [("--user", "12345:0"), ANY_USER], ids=["any user", "nothing to write to"])

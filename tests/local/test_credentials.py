@@ -17,8 +17,8 @@ from pyspark_pravega.local.certificates import create_certificates
 from pyspark_pravega.local.directories import Certificates
 
 
-def _handshake(files: Certificates, host: str) -> None:
-    """TLS between a server and a client as strict as Python 3.13's default."""
+def _handshake(files: Certificates, host: str) -> set[str]:
+    """TLS between a server and a client as strict as Python 3.13's default; the names in the certificate."""
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_context.load_cert_chain(files.chain, files.key)
     client_context = ssl.create_default_context(cafile=files.ca)
@@ -34,15 +34,17 @@ def _handshake(files: Certificates, host: str) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        with client, client_context.wrap_socket(client, server_hostname=host):
-            pass
+        with client, client_context.wrap_socket(client, server_hostname=host) as connection:
+            shown = connection.getpeercert()
     finally:
         thread.join()
+    assert shown is not None
+    return {str(pair[1]) for pair in shown["subjectAltName"]}
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_certificate_passes_strict_verification(tmp_path: Path, host: str) -> None:
-    _handshake(create_certificates(tmp_path), host)
+    assert host in _handshake(create_certificates(tmp_path), host)
 
 
 def test_certificate_of_another_host_or_time(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "jvm").rglob("*.java")), ids=lambda path: path.name)
-def test_the_adapter_stays_thin(path: Path) -> None:
+def test_files_of_java_stay_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
 
 

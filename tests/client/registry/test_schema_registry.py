@@ -384,9 +384,11 @@ def test_internal_errors_are_survived_until_the_time_is_over(client_config: Clie
 
 def test_creation_survives_internal_errors(client_config: ClientConfig) -> None:
     failed, made = http("500 Oops", b"updateEntries"), http("201 Created", b"{}")
-    listener, uri = answering(*[failed] * 3, made)
+    after = http("200 OK", b'{"groups": {"last": null}, "continuationToken": ""}')
+    listener, uri = answering(*[failed] * 3, made, after)
     with listener, other_address(client_config, uri) as registry:
         registry.create_group("g", GroupProperties("Avro", Compatibility("AllowAny")))
+        assert registry.groups() == {}  # by the answer after "201 Created": it was asked four times, and no more
 
 
 def test_a_connection_serves_many_requests_until_the_server_closes_it(client_config: ClientConfig) -> None:
@@ -453,6 +455,7 @@ class TestSecure:
         )
         with SchemaRegistry(changed, "s") as registry:
             registry.ping()
+            assert registry.groups() == {}
 
     def test_untrusted_certificate(self, secure_client_config: Callable[..., ClientConfig]) -> None:
         config = dataclasses.replace(secure_client_config(), trust_store=None)
