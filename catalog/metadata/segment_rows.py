@@ -6,16 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_name
@@ -130,34 +121,36 @@ def _has_overlap(one: SegmentRange, other: SegmentRange) -> bool:
 
 SEGMENTS = MetadataTable(
     "segments",
-    StructType(
+    T.StructType(
         [
-            column("segment", StringType(), "name, as the hidden column _segment has it", nullable=False),
-            column("segment_id", LongType(), "epoch and number in one", nullable=False),
-            column("number", IntegerType(), "counts the segments of the stream from 0", nullable=False),
-            column("epoch", IntegerType(), "the epoch that made it", nullable=False),
-            column("key_range_start", DoubleType(), "where its part of the key space begins; null without the right"),
-            column("key_range_end", DoubleType(), "where that part ends; excluded, except for 1.0"),
-            column("sealed", BooleanType(), "whether it takes no more events", nullable=False),
-            column("start_offset", LongType(), "bytes before it are truncated", nullable=False),
-            column("end_offset", LongType(), "bytes that were ever appended", nullable=False),
-            column("bytes", LongType(), "that still exist", nullable=False),
-            column("created_at", TimestampType(), "when it was made"),
+            column("segment", T.StringType(), "name, as the hidden column _segment has it", nullable=False),
+            column("segment_id", T.LongType(), "epoch and number in one", nullable=False),
+            column("number", T.IntegerType(), "counts the segments of the stream from 0", nullable=False),
+            column("epoch", T.IntegerType(), "the epoch that made it", nullable=False),
+            column("key_range_start", T.DoubleType(), "where its part of the key space begins; null without the right"),
+            column("key_range_end", T.DoubleType(), "where that part ends; excluded, except for 1.0"),
+            column("sealed", T.BooleanType(), "whether it takes no more events", nullable=False),
+            column("start_offset", T.LongType(), "bytes before it are truncated", nullable=False),
+            column("end_offset", T.LongType(), "bytes that were ever appended", nullable=False),
+            column("bytes", T.LongType(), "that still exist", nullable=False),
+            column("created_at", T.TimestampType(), "when it was made"),
         ]
     ),
     _read_segments,
 )
 SCALE_EVENTS = MetadataTable(
     "scale_events",
-    StructType(
+    T.StructType(
         [
-            column("epoch", IntegerType(), "0 is the creation of the stream", nullable=False),
-            column("scaled_at", TimestampType(), "when its segments were made; null if they are gone, or none was new"),
-            column("segments", IntegerType(), "that take events in this epoch", nullable=False),
-            column("splits", IntegerType(), "segments that became several", nullable=False),
-            column("merges", IntegerType(), "segments that several became", nullable=False),
-            column("sealed_segments", ArrayType(LongType(), False), "ids of those that ended", nullable=False),
-            column("created_segments", ArrayType(LongType(), False), "ids of those that began", nullable=False),
+            column("epoch", T.IntegerType(), "0 is the creation of the stream", nullable=False),
+            column(
+                "scaled_at", T.TimestampType(), "when its segments were made; null if they are gone, or none was new"
+            ),
+            column("segments", T.IntegerType(), "that take events in this epoch", nullable=False),
+            column("splits", T.IntegerType(), "segments that became several", nullable=False),
+            column("merges", T.IntegerType(), "segments that several became", nullable=False),
+            column("sealed_segments", T.ArrayType(T.LongType(), False), "ids of those that ended", nullable=False),
+            column("created_segments", T.ArrayType(T.LongType(), False), "ids of those that began", nullable=False),
         ]
     ),
     _read_scale_events,

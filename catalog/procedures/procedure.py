@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.stream_table import TableName
@@ -32,13 +19,13 @@ from ..protocol.service_replies import Parameter
 from ..protocol.table_requests import Identifier
 from ..storage.catalogs import Catalog
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
-    StringType: (StringType, CharType, VarcharType, *_WHOLE),
-    BooleanType: (BooleanType,),
-    IntegerType: _WHOLE,
-    LongType: _WHOLE,
-    MapType: (MapType,),
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_TAKEN: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
+    T.StringType: (T.StringType, T.CharType, T.VarcharType, *_WHOLE),
+    T.BooleanType: (T.BooleanType,),
+    T.IntegerType: _WHOLE,
+    T.LongType: _WHOLE,
+    T.MapType: (T.MapType,),
 }
 """The types of values that a parameter takes, besides NULL."""
 
@@ -54,26 +41,26 @@ class Procedure:
     name: str
     comment: str
     parameters: Sequence[Parameter]
-    columns: StructType
+    columns: T.StructType
     rights: str
     act: Callable[[Catalog, Mapping[str, str]], Rows] | None
 
 
-def parameter(name: str, comment: str, type: DataType | None = None, *, optional: bool = False) -> Parameter:
+def parameter(name: str, comment: str, type: T.DataType | None = None, *, optional: bool = False) -> Parameter:
     """Return a parameter, by default a text."""
-    return Parameter(name, type or StringType(), comment, optional)
+    return Parameter(name, type or T.StringType(), comment, optional)
 
 
 def flag(name: str, comment: str) -> Parameter:
     """Return a parameter that is true or false, by default false."""
-    return parameter(name, comment, BooleanType(), optional=True)
+    return parameter(name, comment, T.BooleanType(), optional=True)
 
 
 TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks as in SQL")
 DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would change")
 
 
-def check_arguments(procedure: Procedure, shown: str, arguments: StructType) -> None:
+def check_arguments(procedure: Procedure, shown: str, arguments: T.StructType) -> None:
     """Check the arguments of a CALL, as Spark describes them: the metadata of a field marks a named one.
 
     Raises InvalidOptionError for an unknown or missing argument, and for one of another type.
@@ -89,7 +76,7 @@ def check_arguments(procedure: Procedure, shown: str, arguments: StructType) -> 
             what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {number + 1}"
             raise InvalidOptionError(f"{shown} has no {what}. {describe_arguments(procedure)}")
         expected, type = parameters[name].type, field.dataType
-        if not isinstance(type, (NullType, *_TAKEN[expected.__class__])):
+        if not isinstance(type, (T.NullType, *_TAKEN[expected.__class__])):
             raise InvalidOptionError(
                 f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but takes "
                 f"{expected.simpleString().upper()}. {describe_arguments(procedure)}"

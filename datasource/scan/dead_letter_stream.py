@@ -15,15 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -47,15 +39,15 @@ from ..tables.bad_events import BadEventRule
 from ..tables.loading import load_table
 from ..tables.stored_properties import SCHEMA_KEY, make_tags
 
-COLUMNS = StructType(
+COLUMNS = T.StructType(
     [
-        StructField("stream", StringType(), False),
-        StructField("segment", StringType(), False),
-        StructField("offset", LongType(), False),
-        StructField("reason", StringType(), False),
-        StructField("encoding_id", IntegerType()),
-        StructField("event", BinaryType()),
-        StructField("written_at", TimestampType(), False),
+        T.StructField("stream", T.StringType(), False),
+        T.StructField("segment", T.StringType(), False),
+        T.StructField("offset", T.LongType(), False),
+        T.StructField("reason", T.StringType(), False),
+        T.StructField("encoding_id", T.IntegerType()),
+        T.StructField("event", T.BinaryType()),
+        T.StructField("written_at", T.TimestampType(), False),
     ]
 )
 """`stream` is scope/stream. `event` is as stored; null if it is too large to be part of another event."""

@@ -13,20 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError, UnsupportedTypeError
@@ -34,7 +21,7 @@ from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
 from pyspark_pravega.sql.table_settings import TableSettings
 
-_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
+_KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>[^'\\]*)'|(?P<sign>\|\||[(),]))\s*"""
@@ -72,7 +59,7 @@ class RoutingKey:
     parts: tuple[KeyPart, ...]
 
     @classmethod
-    def of(cls, text: str, columns: StructType) -> RoutingKey:
+    def of(cls, text: str, columns: T.StructType) -> RoutingKey:
         """Return the key that a `routing-key` names or describes, with the exact names of columns.
 
         Raises InvalidOptionError for a text that is neither a column nor such an expression, UnsupportedTypeError for
@@ -121,11 +108,11 @@ class RoutingKey:
         return pc.binary_join_element_wise(*texts, "")
 
 
-def _is_column_name(text: str, columns: StructType) -> bool:
+def _is_column_name(text: str, columns: T.StructType) -> bool:
     return not any(sign in text for sign in "('|`") or text in columns.fieldNames()
 
 
-def _spell(key: str, name: str, columns: StructType) -> str:
+def _spell(key: str, name: str, columns: T.StructType) -> str:
     column = find_column(ROUTING_KEY.key, name, columns)
     if not isinstance(column.dataType, _KEY_TYPES):
         is_it = "is" if name == key else f"has column '{name}', which is"
@@ -172,11 +159,11 @@ def _make_refusal(text: str) -> InvalidOptionError:
     )
 
 
-_TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
+_TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, T.LongType)
 """The types that an event time can have."""
 
 
-def resolve_event_time_column(name: str, columns: StructType) -> str:
+def resolve_event_time_column(name: str, columns: T.StructType) -> str:
     """Return the exact name of the column that an `event-time` names in any case.
 
     Raises InvalidOptionError if there is no such column, UnsupportedTypeError for one whose values are not times.
@@ -210,7 +197,7 @@ def compute_key_positions(values: pa.Array) -> npt.NDArray[np.float64]:
     return hash_keys(values if pa.types.is_string(values.type) else pc.cast(values, pa.string()))
 
 
-def spell_columns(settings: TableSettings, columns: StructType) -> TableSettings:
+def spell_columns(settings: TableSettings, columns: T.StructType) -> TableSettings:
     """Return settings that spell the columns they name exactly.
 
     Raises InvalidOptionError for a missing column, UnsupportedTypeError for one whose type does not fit its role.
@@ -222,15 +209,15 @@ def spell_columns(settings: TableSettings, columns: StructType) -> TableSettings
     return settings
 
 
-def iterate_names(type: DataType) -> Iterator[str]:
+def iterate_names(type: T.DataType) -> Iterator[str]:
     """Yield the names of all fields of a type, nested ones included."""
     match type:
-        case StructType():
+        case T.StructType():
             for field in type:
                 yield field.name
                 yield from iterate_names(field.dataType)
-        case ArrayType():
+        case T.ArrayType():
             yield from iterate_names(type.elementType)
-        case MapType():
+        case T.MapType():
             yield from iterate_names(type.keyType)
             yield from iterate_names(type.valueType)

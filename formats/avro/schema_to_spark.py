@@ -21,26 +21,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
@@ -56,28 +37,28 @@ from ..core.spark_types import (
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 
-PRIMITIVES: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
+PRIMITIVES: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bytes": T.BinaryType(),
+    "string": T.StringType(),
 }
 """The Spark types of Avro's primitive types."""
 
-_LOGICAL: dict[str, DataType] = {
-    "date": DateType(),
-    "timestamp-millis": TimestampType(),
-    "timestamp-micros": TimestampType(),
-    "local-timestamp-millis": TimestampNTZType(),
-    "local-timestamp-micros": TimestampNTZType(),
-    "uuid": StringType(),
+_LOGICAL: dict[str, T.DataType] = {
+    "date": T.DateType(),
+    "timestamp-millis": T.TimestampType(),
+    "timestamp-micros": T.TimestampType(),
+    "local-timestamp-millis": T.TimestampNTZType(),
+    "local-timestamp-micros": T.TimestampNTZType(),
+    "uuid": T.StringType(),
 }
 
 
-def convert_avro_to_spark(text: str) -> StructType:
+def convert_avro_to_spark(text: str) -> T.StructType:
     """Return the columns of a table with this schema.
 
     Raises InvalidSchemaError if the text is not an Avro schema or has parts that no column can hold.
@@ -85,17 +66,17 @@ def convert_avro_to_spark(text: str) -> StructType:
     return make_spark_struct(avro.parse_avro(text))
 
 
-def make_spark_struct(root: avro.Node) -> StructType:
+def make_spark_struct(root: avro.Node) -> T.StructType:
     """Return the columns of a parsed schema, as `convert_avro_to_spark` does."""
     return limit_depth(lambda: _convert_root(root))
 
 
-def _convert_root(root: avro.Node) -> StructType:
+def _convert_root(root: avro.Node) -> T.StructType:
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
         return visitor.record(root, "")
     data_type, nullable = visitor.visit(root, ROOT_COLUMN)
-    return StructType([StructField(ROOT_COLUMN, data_type, nullable)])
+    return T.StructType([T.StructField(ROOT_COLUMN, data_type, nullable)])
 
 
 def list_targets(node: avro.Node) -> list[avro.Node]:
@@ -114,7 +95,7 @@ class _AvroToSpark:
         self._inside: list[avro.Record] = []
         self._count = 0
 
-    def visit(self, node: avro.Node, path: str) -> tuple[DataType, bool]:
+    def visit(self, node: avro.Node, path: str) -> tuple[T.DataType, bool]:
         """Return the Spark type, and whether it may be null."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
@@ -126,30 +107,30 @@ class _AvroToSpark:
         if not branches:
             raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
         members = [
-            StructField(f"member{number}", self._single(branch, join_path(path, f"member{number}")))
+            T.StructField(f"member{number}", self._single(branch, join_path(path, f"member{number}")))
             for number, branch in enumerate(branches)
         ]
-        return StructType(members), nullable
+        return T.StructType(members), nullable
 
-    def _single(self, node: avro.Node, path: str) -> DataType:
+    def _single(self, node: avro.Node, path: str) -> T.DataType:
         if isinstance(node, avro.Record):
             if any(node is outer for outer in self._inside):
-                return StringType()  # of JSON, because Spark has no recursive types
+                return T.StringType()  # of JSON, because Spark has no recursive types
             return self.record(node, path)
         if isinstance(node, avro.Array):
             element, nullable = self.visit(node.items, join_path(path, "element"))
-            if node.attributes.get(SPARK_MAP) is True and isinstance(element, StructType) and len(element) == 2:
+            if node.attributes.get(SPARK_MAP) is True and isinstance(element, T.StructType) and len(element) == 2:
                 key, entry = element.fields
-                return MapType(key.dataType, entry.dataType, entry.nullable)
-            return ArrayType(element, nullable)
+                return T.MapType(key.dataType, entry.dataType, entry.nullable)
+            return T.ArrayType(element, nullable)
         if isinstance(node, avro.Map):
             value, nullable = self.visit(node.values, join_path(path, "value"))
-            return MapType(StringType(), value, nullable)
+            return T.MapType(T.StringType(), value, nullable)
         if isinstance(node, avro.Enum):
-            return StringType()
+            return T.StringType()
         assert isinstance(node, (avro.Primitive, avro.Fixed))
         if node.logical == "decimal":
-            return DecimalType(node.precision, node.scale)
+            return T.DecimalType(node.precision, node.scale)
         own = parse_spark_type(node.attributes.get(SPARK_TYPE))
         if node.logical in avro.TIMES_OF_DAY and own is not None:
             return own
@@ -161,14 +142,14 @@ class _AvroToSpark:
                     f"column '{path}' is an Avro duration: months, days and milliseconds together, for which Spark has "
                     "no type"
                 )
-            return BinaryType()
-        if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):
+            return T.BinaryType()
+        if node.name == "string" and isinstance(own, (T.StringType, T.CharType, T.VarcharType)):
             return own
         if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):
             return own
         return PRIMITIVES[node.name]
 
-    def record(self, record: avro.Record, path: str) -> StructType:
+    def record(self, record: avro.Record, path: str) -> T.StructType:
         self._inside.append(record)
         fields = []
         for field in record.fields:
@@ -178,6 +159,6 @@ class _AvroToSpark:
             doc = field.attributes.get("doc")
             if isinstance(doc, str):
                 metadata["comment"] = doc
-            fields.append(StructField(field.name, data_type, nullable, metadata))
+            fields.append(T.StructField(field.name, data_type, nullable, metadata))
         self._inside.pop()
-        return StructType(fields)
+        return T.StructType(fields)

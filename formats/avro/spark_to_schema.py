@@ -23,28 +23,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidNameError
 
@@ -55,19 +34,19 @@ from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_pat
 from ..core.times_of_day import UNITS, count_digits, is_time_of_day
 from .schema_model import TIMES_OF_DAY, is_valid_name
 
-_PRIMITIVES: dict[type[DataType], Any] = {
-    BooleanType: "boolean",
-    ByteType: {"type": "int", SPARK_TYPE: "tinyint"},
-    ShortType: {"type": "int", SPARK_TYPE: "smallint"},
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    BinaryType: "bytes",
-    DateType: {"type": "int", "logicalType": "date"},
+_PRIMITIVES: dict[type[T.DataType], Any] = {
+    T.BooleanType: "boolean",
+    T.ByteType: {"type": "int", SPARK_TYPE: "tinyint"},
+    T.ShortType: {"type": "int", SPARK_TYPE: "smallint"},
+    T.IntegerType: "int",
+    T.LongType: "long",
+    T.FloatType: "float",
+    T.DoubleType: "double",
+    T.BinaryType: "bytes",
+    T.DateType: {"type": "int", "logicalType": "date"},
 }
 _MILLIS_DIGITS = 3
-_TIMESTAMPS: dict[type[DataType], str] = {TimestampType: "timestamp", TimestampNTZType: "local-timestamp"}
+_TIMESTAMPS: dict[type[T.DataType], str] = {T.TimestampType: "timestamp", T.TimestampNTZType: "local-timestamp"}
 
 TIMESTAMP_UNIT = "avro.timestamp"
 MICROS = "micros"
@@ -79,7 +58,7 @@ def read_timestamp_unit(settings: Settings) -> str:
 
 
 def convert_spark_to_avro(
-    schema: StructType,
+    schema: T.StructType,
     name: str,
     namespace: str,
     comment: str | None = None,
@@ -106,9 +85,9 @@ def convert_spark_to_avro(
     return json.dumps(record, ensure_ascii=False)
 
 
-def convert_field_to_avro(field: StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
+def convert_field_to_avro(field: T.StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
     """Return the field of a column in a record of this full name. Raises as `convert_spark_to_avro` does."""
-    description: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(StructType([field]))["fields"][0]
+    description: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(T.StructType([field]))["fields"][0]
     return description
 
 
@@ -129,7 +108,7 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         self._full_name = full_name
         self._timestamps = timestamps
 
-    def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Any]]) -> Any:
+    def struct(self, struct: T.StructType, path: str, members: list[tuple[T.StructField, Any]]) -> Any:
         # A nested record is named after its column, in the namespace of the record around it.
         full_name = f"{self._full_name}.{path}" if path else self._full_name
         namespace, _, name = full_name.rpartition(".")
@@ -138,13 +117,13 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
             record["namespace"] = namespace
         return record | {"fields": [_make_field(field, path, avro_type) for field, avro_type in members]}
 
-    def array(self, array: ArrayType, path: str, element: Any) -> Any:
+    def array(self, array: T.ArrayType, path: str, element: Any) -> Any:
         return {"type": "array", "items": _make_nullable(element, array.containsNull)}
 
-    def map(self, map_type: MapType, path: str, value: Any) -> Any:
+    def map(self, map_type: T.MapType, path: str, value: Any) -> Any:
         return {"type": "map", "values": _make_nullable(value, map_type.valueContainsNull)}
 
-    def entries(self, map_type: MapType, path: str, key: Any, value: Any) -> Any:
+    def entries(self, map_type: T.MapType, path: str, key: Any, value: Any) -> Any:
         # As Confluent's converter writes them.
         namespace, _, name = f"{self._full_name}.{path}.MapEntry".rpartition(".")
         fields = [
@@ -154,7 +133,7 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         entry = {"type": "record", "name": name, "namespace": namespace, "fields": fields}
         return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
 
-    def primitive(self, data_type: DataType, path: str) -> Any:
+    def primitive(self, data_type: T.DataType, path: str) -> Any:
         primitive = _PRIMITIVES.get(type(data_type))
         if primitive is not None:
             return primitive
@@ -164,10 +143,10 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
             logical = "time-millis" if count_digits(data_type) <= _MILLIS_DIGITS else "time-micros"
             base, _ = TIMES_OF_DAY[logical]
             return {"type": base, "logicalType": logical, SPARK_TYPE: data_type.simpleString()}
-        if isinstance(data_type, (StringType, CharType, VarcharType)):
+        if isinstance(data_type, (T.StringType, T.CharType, T.VarcharType)):
             name = data_type.simpleString()
             return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
-        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, T.DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             return {
                 "type": "bytes",
                 "logicalType": "decimal",
@@ -177,7 +156,7 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         self.refuse(data_type, path, explain_unsupported(data_type))
 
 
-def _make_field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
+def _make_field(field: T.StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     if not is_valid_name(field.name):
         raise InvalidNameError(
             f"column '{join_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
@@ -206,7 +185,7 @@ def add_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     return field | {"type": avro_type, "default": default}
 
 
-def _encode_default(value: Any, data_type: DataType) -> Any:
+def _encode_default(value: Any, data_type: T.DataType) -> Any:
     if is_time_of_day(data_type):
         return value // UNITS["ms" if count_digits(data_type) <= _MILLIS_DIGITS else "us"]
     if isinstance(value, Decimal):

@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import (
-    DataType,
-    DecimalType,
-    IntegralType,
-    StringType,
-    StructType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
@@ -98,20 +91,20 @@ class ChangeColumns:
 
     def __init__(
         self,
-        schema: StructType,
-        table: StructType | None,
+        schema: T.StructType,
+        table: T.StructType | None,
         placeholder: Placeholder,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
         """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
         self._find_encoding = encoding_of
         self._images: dict[tuple[str, Hashable], StructColumn] = {}
         after = next((field.dataType for field in struct.fields if field.name == "after"), None)
-        assert after is None or isinstance(after, StructType)
+        assert after is None or isinstance(after, T.StructType)
         columns = table if table is not None else after
         self._placeholders = placeholder.list_forms(columns) if columns is not None else {}
         self._read = set(struct.fieldNames())
@@ -137,7 +130,7 @@ class ChangeColumns:
         for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
             name = spark_field.name
             if name in _IMAGES:
-                assert isinstance(spark_field.dataType, StructType)
+                assert isinstance(spark_field.dataType, T.StructType)
                 images = befores if name == "before" else afters
                 arrays.append(self._image(name, spark_field.dataType, images, kinds, rows, problems))
             elif name == "op":
@@ -206,7 +199,7 @@ class ChangeColumns:
     def _image(
         self,
         name: str,
-        struct: StructType,
+        struct: T.StructType,
         images: Sequence[Any],
         kinds: Sequence[Hashable],
         rows: Rows,
@@ -229,10 +222,10 @@ class ChangeColumns:
     def image(self, name: str, kind: Hashable) -> StructColumn:
         """Return the column that reads a wanted image of changes from a kind of source."""
         struct = self._struct[name].dataType
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         return self._column(name, struct, kind)
 
-    def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
+    def _column(self, name: str, struct: T.StructType, kind: Hashable) -> StructColumn:
         image = self._images.get((name, kind))
         if image is None:
             encoding = self._find_encoding(kind)
@@ -241,10 +234,10 @@ class ChangeColumns:
         return image
 
 
-def _has_exact_numbers(data_type: DataType) -> bool:
+def _has_exact_numbers(data_type: T.DataType) -> bool:
     # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
     return any(
-        isinstance(leaf, StringType | DecimalType | IntegralType | VariantType)
+        isinstance(leaf, T.StringType | T.DecimalType | T.IntegralType | T.VariantType)
         for leaf in iterate_leaf_types(data_type)
     )
 

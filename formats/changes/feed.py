@@ -13,19 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
@@ -59,20 +47,22 @@ UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 
 DEFAULT_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 
-POSITION = StructType(
+POSITION = T.StructType(
     [
-        StructField("origin", StringType()),
-        StructField("major", LongType()),
-        StructField("minor", LongType()),
-        StructField("row", LongType()),
-        StructField("time", TimestampType()),
+        T.StructField("origin", T.StringType()),
+        T.StructField("major", T.LongType()),
+        T.StructField("minor", T.LongType()),
+        T.StructField("row", T.LongType()),
+        T.StructField("time", T.TimestampType()),
     ]
 )
 """The place of a change in the database's log. Positions of one `origin` (connector, server) are ordered by `major`,
 `minor`, `row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN or LSN elsewhere.
 `time` is when the database committed the change, or read the row for a snapshot."""
 
-MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), StructField("row", LongType())]))
+MARKS = T.StructField(
+    "marks", T.StructType([T.StructField("snapshot", T.StringType()), T.StructField("row", T.LongType())])
+)
 """Not a column of changelogs, but a column that decoders can add: `snapshot` and `row` of the source block, by which
 rows without a primary key are counted."""
 
@@ -80,13 +70,13 @@ READ_BY_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_c
 """What `source.snapshot` says of rows that a snapshot of whole tables has read. Debezium writes them with `op` `r`, its
 transformation ReadToInsertEvent makes `c` of this. Rows of incremental snapshots have `incremental` there."""
 
-_ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
+_ATOMIC_BUT_NO_KEY = (T.FloatType, T.DoubleType, T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
 class ChangeFormat(Format, Protocol):
     """A format whose events are changes of rows."""
 
-    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
+    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> T.StructType | None:
         """Return the columns of the rows by the newest schema that comes with some events; None if none has one.
 
         Each of `tails` has the last events of one segment. Events that cannot be decoded are skipped, as the first
@@ -112,7 +102,7 @@ def is_change_format(name: str) -> bool:
     return bool(getattr(find_format(name), "changes", False))  # formats of other distributions may lack it
 
 
-def changelog_schema(table: StructType) -> StructType:
+def changelog_schema(table: T.StructType) -> T.StructType:
     """Return the columns of the changelog of a table with these columns.
 
     * `op`: one of OPERATIONS; null for an event that changes no row (tombstone, heartbeat, transaction metadata,
@@ -125,27 +115,27 @@ def changelog_schema(table: StructType) -> StructType:
     * `position`: the place of the change in the database's log, see POSITION.
     """
     image = make_nullable(table)
-    return StructType(
+    return T.StructType(
         [
-            StructField("op", StringType()),
-            StructField("before", image),
-            StructField("after", image),
-            StructField("source", MapType(StringType(), StringType())),
-            StructField("ts", TimestampType()),
-            StructField("unavailable", ArrayType(StringType(), containsNull=False)),
-            StructField("position", POSITION),
+            T.StructField("op", T.StringType()),
+            T.StructField("before", image),
+            T.StructField("after", image),
+            T.StructField("source", T.MapType(T.StringType(), T.StringType())),
+            T.StructField("ts", T.TimestampType()),
+            T.StructField("unavailable", T.ArrayType(T.StringType(), containsNull=False)),
+            T.StructField("position", POSITION),
         ]
     )
 
 
-def make_table_schema(columns: StructType, settings: Settings) -> StructType:
+def make_table_schema(columns: T.StructType, settings: Settings) -> T.StructType:
     """Return the columns of a change table as they are read: all nullable except those of the primary key.
 
     Events from before a column was added have no value for it, even if the database has one now.
     """
     key = list_key_columns(settings)
-    return StructType(
-        [StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
+    return T.StructType(
+        [T.StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
     )
 
 
@@ -177,7 +167,7 @@ def parse_time_units(settings: Settings) -> dict[str, str]:
     return pairs
 
 
-def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
+def check_settings(columns: T.StructType, settings: Settings) -> dict[str, str]:
     """Return the settings, with column names spelled as in the table.
 
     Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of a
@@ -204,7 +194,7 @@ def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     return checked
 
 
-def _check_key_type(name: str, data_type: DataType) -> None:
+def _check_key_type(name: str, data_type: T.DataType) -> None:
     if isinstance(data_type, _ATOMIC_BUT_NO_KEY):
         raise UnsupportedTypeError(
             f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, whose values cannot "

@@ -6,18 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
@@ -32,7 +21,7 @@ _LogPosition = tuple[int, int, int]
 class _Schema:
     """The columns of a schema, with the newest changes that had it."""
 
-    columns: StructType
+    columns: T.StructType
     logs: dict[str, _LogPosition] = field(default_factory=dict)
     """The last position by origin."""
     time: int | None = None
@@ -69,7 +58,7 @@ class SchemasSeen:
     def add(
         self,
         key: Hashable,
-        columns: Callable[[], StructType],
+        columns: Callable[[], T.StructType],
         position: Position,
         time: int | None,
         location: tuple[int, int],
@@ -91,14 +80,14 @@ class SchemasSeen:
         segment, event = location
         schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
 
-    def _of(self, columns: StructType) -> _Schema:
+    def _of(self, columns: T.StructType) -> _Schema:
         entry = next((schema for schema in self._schemas if schema.columns == columns), None)
         if entry is None:
             entry = _Schema(columns)
             self._schemas.append(entry)
         return entry
 
-    def newest(self) -> StructType | None:
+    def newest(self) -> T.StructType | None:
         """Return the columns of the newest schema, None if none was seen.
 
         Raises UnsupportedTypeError for a column of different types if nothing shows which one is newer.
@@ -109,36 +98,36 @@ class SchemasSeen:
         return merge_columns([schema.columns for schema in newest]) if newest else None
 
 
-def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
+def merge_columns(structs: Sequence[T.StructType], path: str = "") -> T.StructType:
     """Return the columns of several structs, in the order in which they first occur, each with the widest of its types.
 
     Raises UnsupportedTypeError for a column of two types neither of which holds the values of the other.
     """
-    types: dict[str, DataType] = {}
+    types: dict[str, T.DataType] = {}
     for struct in structs:
         for column in struct.fields:
             type = types.get(column.name)
             here = join_path(path, column.name)
             types[column.name] = column.dataType if type is None else _find_wider(type, column.dataType, here)
-    return StructType([StructField(name, data_type) for name, data_type in types.items()])
+    return T.StructType([T.StructField(name, data_type) for name, data_type in types.items()])
 
 
-def _find_wider(one: DataType, other: DataType, path: str) -> DataType:
+def _find_wider(one: T.DataType, other: T.DataType, path: str) -> T.DataType:
     if one == other:
         return one
     if (wider := find_wider_number(one, other)) is not None:
         return wider
-    if isinstance(one, DecimalType) and isinstance(other, DecimalType):
+    if isinstance(one, T.DecimalType) and isinstance(other, T.DecimalType):
         scale = max(one.scale, other.scale)
         precision = max(one.precision - one.scale, other.precision - other.scale) + scale
         if is_valid_decimal(precision, scale):
-            return DecimalType(precision, scale)
-    if isinstance(one, StructType) and isinstance(other, StructType):
+            return T.DecimalType(precision, scale)
+    if isinstance(one, T.StructType) and isinstance(other, T.StructType):
         return merge_columns([one, other], path)
-    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_find_wider(one.elementType, other.elementType, join_path(path, "element")))
-    if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
-        return MapType(one.keyType, _find_wider(one.valueType, other.valueType, join_path(path, "value")))
+    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
+        return T.ArrayType(_find_wider(one.elementType, other.elementType, join_path(path, "element")))
+    if isinstance(one, T.MapType) and isinstance(other, T.MapType) and one.keyType == other.keyType:
+        return T.MapType(one.keyType, _find_wider(one.valueType, other.valueType, join_path(path, "value")))
     raise UnsupportedTypeError(
         f"The column {path} is {one.simpleString()} in one schema of the stream's events and {other.simpleString()} in "
         "another, and neither positions nor times show which of them is newer. Declare the table's columns."
@@ -149,7 +138,7 @@ _LARGEST = 2**63 - 1
 _DECIMAL = {"scale", "value"}
 
 
-def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: Sequence[Any]) -> StructType:
+def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: Sequence[Any]) -> T.StructType:
     """Return the columns of rows, in the order in which they first occur. Values in `ignored` stand for none.
 
     Names that differ only in case are one name to SQL, so the first counts. Empty names are ignored.
@@ -161,22 +150,22 @@ def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: Sequence[Any]) ->
     names: dict[str, str] = {}
     for name in filter(None, values):
         names.setdefault(name.lower(), name)
-    return StructType([StructField(name, _infer_type(values[name], ignored)) for name in names.values()])
+    return T.StructType([T.StructField(name, _infer_type(values[name], ignored)) for name in names.values()])
 
 
-def _infer_type(values: Sequence[Any], ignored: Sequence[Any]) -> DataType:
+def _infer_type(values: Sequence[Any], ignored: Sequence[Any]) -> T.DataType:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
-        return BooleanType()
+        return T.BooleanType()
     if kinds == {int}:
         fits = all(-_LARGEST - 1 <= value <= _LARGEST for value in values if value is not None)
-        return LongType() if fits else StringType()
+        return T.LongType() if fits else T.StringType()
     if kinds in ({float}, {int, float}):
-        return DoubleType()
+        return T.DoubleType()
     if kinds == {list}:
-        return ArrayType(_infer_type([item for value in values if value is not None for item in value], ignored))
+        return T.ArrayType(_infer_type([item for value in values if value is not None for item in value], ignored))
     if kinds == {dict}:
         objects = [value for value in values if value is not None]
         if any(objects) and not all(decimal.keys() == _DECIMAL for decimal in objects):
             return sample_columns(objects, ignored)
-    return StringType()
+    return T.StringType()

@@ -16,15 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DecimalType,
-    MapType,
-    StringType,
-    StructType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError
 
@@ -98,14 +90,14 @@ class Placeholder:
         arrays = [[text], self.octets, floats, [self.uuid], [self.raw], *([one] for one in self.coded), list(self.raw)]
         return [text, self.setting, *self.coded, self.raw, self.object_text, *arrays, {text: text}, [(text, text)]]
 
-    def list_forms(self, columns: StructType) -> dict[str, list[Any]]:
+    def list_forms(self, columns: T.StructType) -> dict[str, list[Any]]:
         """Return the forms by column, for columns that can have one."""
         strings, forms = replace_char_types(columns), self.forms
-        assert isinstance(strings, StructType)
+        assert isinstance(strings, T.StructType)
         return {field.name: forms for field in strings.fields if isinstance(field.dataType, _LARGE)}
 
 
-_LARGE = (ArrayType, MapType, StringType, BinaryType, DecimalType, StructType, VariantType)
+_LARGE = (T.ArrayType, T.MapType, T.StringType, T.BinaryType, T.DecimalType, T.StructType, T.VariantType)
 """Types of columns whose values a database may keep apart. Texts and VARIANTs may have any form."""
 
 

@@ -8,30 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyspark.sql.types as T
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    DataType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    VarcharType,
-)
 
 # Before Spark 4.2 the times in Arrow columns are always in UTC, and the function takes no time zone.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def arrow_schema(schema: T.StructType) -> pa.Schema:
     """Return Spark's Arrow schema in UTC, with char(n) and varchar(n) as the strings that Spark reads."""
     replaced = replace_char_types(schema)
-    assert isinstance(replaced, StructType)
+    assert isinstance(replaced, T.StructType)
     return to_arrow_schema(replaced, **_IN_UTC)
 
 
-def find_arrow_type(data_type: DataType) -> pa.DataType:
+def find_arrow_type(data_type: T.DataType) -> pa.DataType:
     """Return the Arrow type of a column of this Spark type, as in `arrow_schema`."""
     return to_arrow_type(replace_char_types(data_type), **_IN_UTC)
 
@@ -44,21 +35,21 @@ def make_record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> p
     return pa.RecordBatch.from_struct_array(nothing).replace_schema_metadata(schema.metadata)
 
 
-def replace_char_types(data_type: DataType) -> DataType:
+def replace_char_types(data_type: T.DataType) -> T.DataType:
     """Replace char(n) and varchar(n) with string anywhere in a type, as Spark does before it reads or writes."""
-    if isinstance(data_type, (CharType, VarcharType)):
-        return StringType()
-    if isinstance(data_type, ArrayType):
-        return ArrayType(replace_char_types(data_type.elementType), data_type.containsNull)
-    if isinstance(data_type, MapType):
-        return MapType(
+    if isinstance(data_type, (T.CharType, T.VarcharType)):
+        return T.StringType()
+    if isinstance(data_type, T.ArrayType):
+        return T.ArrayType(replace_char_types(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, T.MapType):
+        return T.MapType(
             replace_char_types(data_type.keyType),
             replace_char_types(data_type.valueType),
             data_type.valueContainsNull,
         )
-    if isinstance(data_type, StructType):
-        return StructType(
-            [StructField(f.name, replace_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
+    if isinstance(data_type, T.StructType):
+        return T.StructType(
+            [T.StructField(f.name, replace_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
         )
     return data_type
 

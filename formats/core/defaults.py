@@ -7,24 +7,7 @@ import math
 from decimal import Context, Decimal
 from typing import Any
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError, shorten
 
@@ -41,30 +24,30 @@ NO_VALUE = "NULL"
 EXACT = Context(prec=76)
 """Enough digits for every decimal of Spark. The default context has fewer, and would round."""
 
-_WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType, TimeType)
+_WHOLE = (T.IntegralType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType)
 
 
-def add_default(field: StructField, sql: str, initial: str | None) -> StructField:
+def add_default(field: T.StructField, sql: str, initial: str | None) -> T.StructField:
     """Return a column with this default. `initial`: its present value as text; None if it is NULL or not a constant."""
     metadata = dict(field.metadata or {})
     metadata[CURRENT_DEFAULT] = sql
     metadata.setdefault(EXISTING_DEFAULT, NO_VALUE if initial is None else sql)
     if initial is not None:
         metadata[INITIAL_VALUE] = initial
-    return StructField(field.name, field.dataType, field.nullable, metadata)
+    return T.StructField(field.name, field.dataType, field.nullable, metadata)
 
 
-def is_read_as_default(field: StructField) -> bool:
+def is_read_as_default(field: T.StructField) -> bool:
     """Return whether events without the column have a value other than NULL in it."""
     return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
 
 
-def remove_defaults(columns: StructType) -> StructType:
+def remove_defaults(columns: T.StructType) -> T.StructType:
     """Return columns without their defaults, for a table that nothing is inserted into."""
     dropped = {CURRENT_DEFAULT, EXISTING_DEFAULT}
-    return StructType(
+    return T.StructType(
         [
-            StructField(
+            T.StructField(
                 field.name,
                 field.dataType,
                 field.nullable,
@@ -80,7 +63,7 @@ def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key != INITIAL_VALUE}
 
 
-def read_initial_value(field: StructField) -> Any:
+def read_initial_value(field: T.StructField) -> Any:
     """Return the default of a new column, None if it has none.
 
     Dates are days, timestamps microseconds since 1970, and times of day nanoseconds since midnight.
@@ -99,16 +82,16 @@ def read_initial_value(field: StructField) -> Any:
     return value
 
 
-def _parse_value(data_type: DataType, text: str) -> Any:
+def _parse_value(data_type: T.DataType, text: str) -> Any:
     match data_type:
-        case BooleanType():
+        case T.BooleanType():
             return text == "true"
-        case StringType() | CharType() | VarcharType():
+        case T.StringType() | T.CharType() | T.VarcharType():
             return text
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             return float(text)
-        case DecimalType():
+        case T.DecimalType():
             return Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), context=EXACT)
-        case BinaryType():
+        case T.BinaryType():
             return base64.b64decode(text)
     return int(text) if isinstance(data_type, _WHOLE) else None

@@ -7,29 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
@@ -57,12 +35,12 @@ DEEPEST = 60
 Arrow's IPC, by which Spark and its Python workers exchange rows, allows 64. A changelog nests the columns one deeper.
 """
 
-WHOLE_NUMBERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
-FLOATING_POINT: tuple[type[DataType], ...] = (FloatType, DoubleType)
+WHOLE_NUMBERS: tuple[type[T.DataType], ...] = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+FLOATING_POINT: tuple[type[T.DataType], ...] = (T.FloatType, T.DoubleType)
 """Each type holds all values of the types before it."""
 
 
-def find_wider_number(one: DataType, other: DataType) -> DataType | None:
+def find_wider_number(one: T.DataType, other: T.DataType) -> T.DataType | None:
     """Return which of two types of numbers holds the values of both; None if neither does."""
     for family in (WHOLE_NUMBERS, FLOATING_POINT):
         if type(one) in family and type(other) in family:
@@ -70,53 +48,53 @@ def find_wider_number(one: DataType, other: DataType) -> DataType | None:
     return None
 
 
-def order_like(data_type: DataType, other: DataType) -> DataType:
+def order_like(data_type: T.DataType, other: T.DataType) -> T.DataType:
     """Return a type with the fields of its structs, at any depth, in the order that another type has for the same."""
     match data_type, other:
-        case StructType(), StructType() if sorted(data_type.names) == sorted(other.names):
+        case T.StructType(), T.StructType() if sorted(data_type.names) == sorted(other.names):
             fields = [(data_type[field.name], field.dataType) for field in other]
-            return StructType(
+            return T.StructType(
                 [
-                    StructField(own.name, order_like(own.dataType, like), own.nullable, own.metadata)
+                    T.StructField(own.name, order_like(own.dataType, like), own.nullable, own.metadata)
                     for own, like in fields
                 ]
             )
-        case ArrayType(), ArrayType():
-            return ArrayType(order_like(data_type.elementType, other.elementType), data_type.containsNull)
-        case MapType(), MapType():
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(order_like(data_type.elementType, other.elementType), data_type.containsNull)
+        case T.MapType(), T.MapType():
             keys, values = data_type.keyType, order_like(data_type.valueType, other.valueType)
-            return MapType(keys, values, data_type.valueContainsNull)
+            return T.MapType(keys, values, data_type.valueContainsNull)
     return data_type
 
 
-_EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
-    ByteType: (FloatType, DoubleType),
-    ShortType: (FloatType, DoubleType),
-    IntegerType: (DoubleType,),
+_EXACT_IN: dict[type[T.DataType], tuple[type[T.DataType], ...]] = {
+    T.ByteType: (T.FloatType, T.DoubleType),
+    T.ShortType: (T.FloatType, T.DoubleType),
+    T.IntegerType: (T.DoubleType,),
 }
 """The floating-point types that hold all values of a type of whole numbers."""
 
 
-def can_hold_number(wide: DataType, narrow: DataType) -> bool:
+def can_hold_number(wide: T.DataType, narrow: T.DataType) -> bool:
     """Return whether a type of numbers holds every value of another exactly; False for other types."""
     return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
-_PLAIN: dict[str, DataType] = {
+_PLAIN: dict[str, T.DataType] = {
     plain.simpleString(): plain
     for plain in (
-        BooleanType(),
-        ByteType(),
-        ShortType(),
-        IntegerType(),
-        LongType(),
-        FloatType(),
-        DoubleType(),
-        StringType(),
-        BinaryType(),
-        DateType(),
-        TimestampType(),
-        TimestampNTZType(),
+        T.BooleanType(),
+        T.ByteType(),
+        T.ShortType(),
+        T.IntegerType(),
+        T.LongType(),
+        T.FloatType(),
+        T.DoubleType(),
+        T.StringType(),
+        T.BinaryType(),
+        T.DateType(),
+        T.TimestampType(),
+        T.TimestampNTZType(),
     )
 }
 _WITH_LENGTH = re.compile(r"(char|varchar)\((\d{1,9})\)")
@@ -125,7 +103,7 @@ _TIME = re.compile(r"time\(([0-6])\)")
 _COLLATED = re.compile(r"string collate (\w+)")
 
 
-def parse_spark_type(name: object) -> DataType | None:
+def parse_spark_type(name: object) -> T.DataType | None:
     """Return the primitive type with this `simpleString()`; None if there is no such type."""
     if not isinstance(name, str):
         return None
@@ -134,14 +112,14 @@ def parse_spark_type(name: object) -> DataType | None:
         return plain
     if match := _WITH_LENGTH.fullmatch(name):
         length = int(match[2])
-        return CharType(length) if match[1] == "char" else VarcharType(length)
+        return T.CharType(length) if match[1] == "char" else T.VarcharType(length)
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
-        return DecimalType(precision, scale) if is_valid_decimal(precision, scale) else None
+        return T.DecimalType(precision, scale) if is_valid_decimal(precision, scale) else None
     if match := _TIME.fullmatch(name):
-        return TimeType(int(match[1]))
+        return T.TimeType(int(match[1]))
     if match := _COLLATED.fullmatch(name):
-        return StringType(match[1])
+        return T.StringType(match[1])
     return None
 
 
@@ -150,9 +128,9 @@ def is_valid_decimal(precision: object, scale: object) -> bool:
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
 
 
-def make_nullable(schema: StructType) -> StructType:
+def make_nullable(schema: T.StructType) -> T.StructType:
     """Return the schema with all of its own fields nullable; nested ones stay as they are."""
-    return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in schema])
+    return T.StructType([T.StructField(field.name, field.dataType, True, field.metadata) for field in schema])
 
 
 def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
@@ -165,7 +143,7 @@ def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str
     return comment, rest
 
 
-def parse_spark_schema(text: str) -> StructType:
+def parse_spark_schema(text: str) -> T.StructType:
     """Parse a schema that Spark wrote as JSON.
 
     Raises UnsupportedTypeError for a column nested deeper than DEEPEST, and for a type of somebody's own.
@@ -177,7 +155,7 @@ def parse_spark_schema(text: str) -> StructType:
     for column in schema["fields"]:
         _check_depth(f"column '{column['name']}'", column["type"])
     check_types_known(schema)
-    return StructType.fromJson(schema)
+    return T.StructType.fromJson(schema)
 
 
 def check_types_known(described: Any) -> None:
@@ -200,7 +178,7 @@ def check_types_known(described: Any) -> None:
             waiting += value
 
 
-def limit_depth(convert: Callable[[], StructType]) -> StructType:
+def limit_depth(convert: Callable[[], T.StructType]) -> T.StructType:
     """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
     try:
         schema = convert()

@@ -6,16 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Generic, NoReturn, TypeVar
 
-from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    DataType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    VarcharType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError
 
@@ -30,27 +21,27 @@ def join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def iterate_leaf_types(data_type: DataType) -> Iterator[DataType]:
+def iterate_leaf_types(data_type: T.DataType) -> Iterator[T.DataType]:
     """Iterate over the types of the plain values in a type. Keys of maps, which are strings, are left out."""
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, T.StructType):
         for field in data_type.fields:
             yield from iterate_leaf_types(field.dataType)
-    elif isinstance(data_type, ArrayType):
+    elif isinstance(data_type, T.ArrayType):
         yield from iterate_leaf_types(data_type.elementType)
-    elif isinstance(data_type, MapType):
+    elif isinstance(data_type, T.MapType):
         yield from iterate_leaf_types(data_type.valueType)
     else:
         yield data_type
 
 
-def find_map_without_string_keys(data_type: DataType, path: str = "") -> str | None:
+def find_map_without_string_keys(data_type: T.DataType, path: str = "") -> str | None:
     """Return the path of a map whose keys are not strings; None if the type has no such map."""
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, T.StructType):
         parts = [(field.name, field.dataType) for field in data_type.fields]
-    elif isinstance(data_type, ArrayType):
+    elif isinstance(data_type, T.ArrayType):
         parts = [("element", data_type.elementType)]
-    elif isinstance(data_type, MapType):
-        if not isinstance(data_type.keyType, StringType | CharType | VarcharType):
+    elif isinstance(data_type, T.MapType):
+        if not isinstance(data_type.keyType, T.StringType | T.CharType | T.VarcharType):
             return path
         parts = [("value", data_type.valueType)]
     else:
@@ -67,24 +58,24 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     """Whether maps may have keys that are not strings, which `entries` then maps."""
 
     @abstractmethod
-    def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Result]]) -> Result: ...
+    def struct(self, struct: T.StructType, path: str, members: list[tuple[T.StructField, Result]]) -> Result: ...
 
     @abstractmethod
-    def array(self, array: ArrayType, path: str, element: Result) -> Result: ...
+    def array(self, array: T.ArrayType, path: str, element: Result) -> Result: ...
 
     @abstractmethod
-    def map(self, map_type: MapType, path: str, value: Result) -> Result: ...
+    def map(self, map_type: T.MapType, path: str, value: Result) -> Result: ...
 
-    def entries(self, map_type: MapType, path: str, key: Result, value: Result) -> Result:
+    def entries(self, map_type: T.MapType, path: str, key: Result, value: Result) -> Result:
         """Map a map whose keys are not strings."""
         raise NotImplementedError
 
     @abstractmethod
-    def primitive(self, data_type: DataType, path: str) -> Result: ...
+    def primitive(self, data_type: T.DataType, path: str) -> Result: ...
 
-    def visit(self, data_type: DataType, path: str = "") -> Result:
+    def visit(self, data_type: T.DataType, path: str = "") -> Result:
         """Visit a type and its parts. Raises UnsupportedTypeError naming the path of a part that no text can hold."""
-        if isinstance(data_type, StructType):
+        if isinstance(data_type, T.StructType):
             if not data_type.fields:
                 self.refuse(data_type, path, "a struct needs at least one field")
             names = set()
@@ -96,17 +87,17 @@ class SparkTypeVisitor(ABC, Generic[Result]):
                 names.add(field.name)
                 members.append((field, self.visit(field.dataType, here)))
             return self.struct(data_type, path, members)
-        if isinstance(data_type, ArrayType):
+        if isinstance(data_type, T.ArrayType):
             return self.array(data_type, path, self.visit(data_type.elementType, join_path(path, "element")))
-        if isinstance(data_type, MapType):
+        if isinstance(data_type, T.MapType):
             key = data_type.keyType
-            if not isinstance(key, StringType) and self.any_keys:
+            if not isinstance(key, T.StringType) and self.any_keys:
                 members_of_entry = [
                     self.visit(part, join_path(path, name))
                     for name, part in (("key", key), ("value", data_type.valueType))
                 ]
                 return self.entries(data_type, path, *members_of_entry)
-            if not isinstance(key, StringType) or not key.isUTF8BinaryCollation():
+            if not isinstance(key, T.StringType) or not key.isUTF8BinaryCollation():
                 self.refuse(
                     data_type,
                     path,
@@ -116,7 +107,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
             return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, "value")))
         return self.primitive(data_type, path)
 
-    def refuse(self, data_type: DataType, path: str, reason: str) -> NoReturn:
+    def refuse(self, data_type: T.DataType, path: str, reason: str) -> NoReturn:
         """Raise UnsupportedTypeError for a type, with the reason."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(
@@ -124,7 +115,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
         )
 
 
-def _describe_type(data_type: DataType) -> str:
+def _describe_type(data_type: T.DataType) -> str:
     # Interval types without fields and user-defined types have no usable simple string.
     try:
         text = data_type.simpleString()
@@ -146,7 +137,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
 }
 
 
-def explain_unsupported(data_type: DataType) -> str:
+def explain_unsupported(data_type: T.DataType) -> str:
     """Return what to do about a type that neither Avro nor JSON can hold."""
     for kind in type(data_type).__mro__:
         reason = WHY_UNSUPPORTED.get(kind.__name__)

@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    StringType,
-)
+import pyspark.sql.types as T
 
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
@@ -226,7 +216,7 @@ class TimestampCells(TextCells):
 class TimeCells(TextCells):
     """Writes times of day with the digits of their column: none, 3 or 6; or as numbers since midnight."""
 
-    def __init__(self, path: str, data_type: DataType, timestamps: str) -> None:
+    def __init__(self, path: str, data_type: T.DataType, timestamps: str) -> None:
         super().__init__(path)
         self._type = data_type
         self._count = None if timestamps == ISO else make_epoch_writer(timestamps)
@@ -238,13 +228,13 @@ class TimeCells(TextCells):
         return self.quote(write_times(nanos, self._type).cast(BINARY))
 
 
-LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {
-    BooleanType: BooleanCells,
-    IntegralType: IntegralCells,
-    DecimalType: DecimalCells,
-    FloatType: FloatingCells,
-    DoubleType: FloatingCells,
-    StringType: StringCells,
-    BinaryType: BinaryCells,
-    DateType: DateCells,
+LEAVES: dict[type[T.DataType], Callable[[str], JsonCells]] = {
+    T.BooleanType: BooleanCells,
+    T.IntegralType: IntegralCells,
+    T.DecimalType: DecimalCells,
+    T.FloatType: FloatingCells,
+    T.DoubleType: FloatingCells,
+    T.StringType: StringCells,
+    T.BinaryType: BinaryCells,
+    T.DateType: DateCells,
 }

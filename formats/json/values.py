@@ -10,24 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
@@ -77,19 +60,19 @@ _NATIVE = ("leaf",)
 _FLOATS = _add_none(float)
 
 
-def make_column(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
+def make_column(data_type: T.DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
     """Return the column of a Spark type. `node`: the schema of its values in the table's schema text, if known.
 
     `timestamps`: the encoding of timestamps, ISO or a unit of EPOCH_UNITS.
     """
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, T.StructType):
         return make_struct_column(data_type, path, node, timestamps)
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, T.ArrayType):
         items = node.items if isinstance(node, model.Array) else None
         element = make_column(data_type.elementType, join_path(path, "element"), items, timestamps)
-        kind = ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
+        kind = ByteList if isinstance(data_type.elementType, T.IntegralType) else ListColumn
         return kind(path, find_arrow_type(data_type), element, data_type.containsNull)
-    if isinstance(data_type, MapType):
+    if isinstance(data_type, T.MapType):
         values = node.values if isinstance(node, model.Map) else None
         if find_map_without_string_keys(data_type) == "":
             raise UnsupportedTypeError(
@@ -99,23 +82,23 @@ def make_column(data_type: DataType, path: str, node: model.Node | None, timesta
         value = make_column(data_type.valueType, join_path(path, "value"), values, timestamps)
         key = _make_string(join_path(path, "key"))
         return MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
-    if isinstance(data_type, VariantType):
+    if isinstance(data_type, T.VariantType):
         return make_variant_column(path)
-    if isinstance(data_type, StringType):
+    if isinstance(data_type, T.StringType):
         return _make_anything(path) if isinstance(node, model.Anything) else _make_string(path)
-    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+    if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         return make_epoch_column(path, data_type, timestamps)
     if timestamps != ISO and is_time_of_day(data_type):
         return make_counted_time_column(path, data_type, timestamps)
     make = _LEAVES.get(type(data_type))
-    if make is None or (isinstance(data_type, TimeType) and not is_time_of_day(data_type)):
+    if make is None or (isinstance(data_type, T.TimeType) and not is_time_of_day(data_type)):
         raise UnsupportedTypeError(
             f"column '{path}' has type {data_type.simpleString()}, which format json cannot read"
         )
     return make(path, data_type)
 
 
-def make_struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
+def make_struct_column(struct: T.StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
     """Return the column that reads objects as structs."""
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
@@ -132,22 +115,22 @@ def _read_default(node: model.Node | None) -> Any:
     return repr(node.default).encode()
 
 
-def has_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
+def has_number_text(data_type: T.DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, T.StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
         return any(
             has_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
         )
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, T.ArrayType):
         items = node.items if isinstance(node, model.Array) else None
         return has_number_text(data_type.elementType, items, timestamps)
-    if isinstance(data_type, MapType):
+    if isinstance(data_type, T.MapType):
         values = node.values if isinstance(node, model.Map) else None
         return has_number_text(data_type.valueType, values, timestamps)
-    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
+    if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType, T.TimeType)):
         return True
-    return isinstance(data_type, DecimalType | VariantType) or isinstance(node, model.Anything)
+    return isinstance(data_type, T.DecimalType | T.VariantType) or isinstance(node, model.Anything)
 
 
 class ByteList(ListColumn):
@@ -170,7 +153,7 @@ def _make_anything(path: str) -> Column:
     return Leaf(path, pa.string(), convert_one, kinds=_STRINGS, native=("anything",))
 
 
-def _make_boolean(path: str, data_type: DataType) -> Column:
+def _make_boolean(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bool:
         if type(value) is not bool:
             raise Misfit(f"expected true or false, found {describe_kind(value)}")
@@ -179,7 +162,7 @@ def _make_boolean(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.bool_(), convert_one, kinds=_add_none(bool), native=_NATIVE)
 
 
-def _make_integer(path: str, data_type: DataType) -> Column:
+def _make_integer(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
@@ -193,8 +176,8 @@ def _make_integer(path: str, data_type: DataType) -> Column:
     return Leaf(path, arrow_type, convert_one, kinds=_add_none(int), native=_NATIVE)
 
 
-def _make_floating(path: str, data_type: DataType) -> Column:
-    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
+def _make_floating(path: str, data_type: T.DataType) -> Column:
+    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, T.FloatType) else (pa.float64(), math.inf)
 
     def convert_one(value: Any) -> float:
         if type(value) is str and value in SPECIAL_FLOATS:
@@ -222,8 +205,8 @@ def _make_floating(path: str, data_type: DataType) -> Column:
     )
 
 
-def _make_decimal(path: str, data_type: DataType) -> Column:
-    assert isinstance(data_type, DecimalType)
+def _make_decimal(path: str, data_type: T.DataType) -> Column:
+    assert isinstance(data_type, T.DecimalType)
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
 
@@ -248,7 +231,7 @@ def _make_decimal(path: str, data_type: DataType) -> Column:
     return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
-def _make_binary(path: str, data_type: DataType) -> Column:
+def _make_binary(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bytes:
         if type(value) is not str:
             raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
@@ -260,7 +243,7 @@ def _make_binary(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
 
 
-def _make_date(path: str, data_type: DataType) -> Column:
+def _make_date(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
@@ -280,8 +263,8 @@ def _make_date(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.date32(), convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
-def _make_timestamp(path: str, data_type: DataType) -> Column:
-    zoned = isinstance(data_type, TimestampType)
+def _make_timestamp(path: str, data_type: T.DataType) -> Column:
+    zoned = isinstance(data_type, T.TimestampType)
     arrow_type = pa.timestamp("us", "UTC" if zoned else None)
     example = "2024-01-31T12:00:00.5Z" if zoned else "2024-01-31T12:00:00.5"
 
@@ -305,7 +288,7 @@ def _make_timestamp(path: str, data_type: DataType) -> Column:
     return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
-def _make_time(path: str, data_type: DataType) -> Column:
+def _make_time(path: str, data_type: T.DataType) -> Column:
     def read(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a time of day as a string, found {describe_kind(value)}")
@@ -320,17 +303,17 @@ def _check_range(array: pa.Array, first: int, last: int) -> None:
         raise ValueError
 
 
-_LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {
-    BooleanType: _make_boolean,
-    **dict.fromkeys(IntegralType.__subclasses__(), _make_integer),
-    FloatType: _make_floating,
-    DoubleType: _make_floating,
-    DecimalType: _make_decimal,
-    BinaryType: _make_binary,
-    DateType: _make_date,
-    TimestampType: _make_timestamp,
-    TimestampNTZType: _make_timestamp,
-    TimeType: _make_time,
+_LEAVES: dict[type[T.DataType], Callable[[str, T.DataType], Column]] = {
+    T.BooleanType: _make_boolean,
+    **dict.fromkeys(T.IntegralType.__subclasses__(), _make_integer),
+    T.FloatType: _make_floating,
+    T.DoubleType: _make_floating,
+    T.DecimalType: _make_decimal,
+    T.BinaryType: _make_binary,
+    T.DateType: _make_date,
+    T.TimestampType: _make_timestamp,
+    T.TimestampNTZType: _make_timestamp,
+    T.TimeType: _make_time,
 }
 
 

@@ -13,18 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
@@ -64,7 +53,7 @@ class JsonEncoder(BatchEncoder):
 
     def __init__(
         self,
-        schema: StructType,
+        schema: T.StructType,
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
@@ -72,12 +61,12 @@ class JsonEncoder(BatchEncoder):
     ) -> None:
         super().__init__(schema, encoding_id, codec)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None
         if root is not None:
             table = replace_char_types(make_spark_struct(root))
-            assert isinstance(table, StructType)
+            assert isinstance(table, T.StructType)
             struct = _fit(struct, table)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
@@ -105,7 +94,7 @@ class JsonEncoder(BatchEncoder):
         return self.compress(written)
 
 
-def _fit(rows: StructType, table: StructType) -> StructType:
+def _fit(rows: T.StructType, table: T.StructType) -> T.StructType:
     """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
     columns = {field.name: field for field in table.fields}
     for name in columns:
@@ -123,12 +112,12 @@ def _fit(rows: StructType, table: StructType) -> StructType:
                 f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
             )
         data_type = column_type if row_type == declared_type else field.dataType
-        fields.append(StructField(field.name, data_type, column.nullable))
-    return StructType(fields)
+        fields.append(T.StructField(field.name, data_type, column.nullable))
+    return T.StructType(fields)
 
 
 class _Object(JsonCells):
-    def __init__(self, path: str, struct: StructType, timestamps: str, node: model.Node | None, level: int) -> None:
+    def __init__(self, path: str, struct: T.StructType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
         for number, field in enumerate(struct.fields):
@@ -179,7 +168,7 @@ class _Object(JsonCells):
 
 
 class _Array(JsonCells):
-    def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
+    def __init__(self, path: str, array: T.ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         items = node.items if isinstance(node, model.Array) else None
         self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
@@ -197,7 +186,7 @@ class _Array(JsonCells):
 
 
 class _Map(JsonCells):
-    def __init__(self, path: str, map_type: MapType, timestamps: str, node: model.Node | None, level: int) -> None:
+    def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         values = node.values if isinstance(node, model.Map) else None
         self._key = StringCells(join_path(path, "key"))
@@ -227,27 +216,27 @@ def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) ->
 
 
 def make_cells(
-    data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None, level: int = 0
+    data_type: T.DataType, path: str, timestamps: str = ISO, node: model.Node | None = None, level: int = 0
 ) -> JsonCells:
     """Return a writer of a column of this type. Raises UnsupportedTypeError naming the column.
 
     `node`: the schema of its values in the table's schema text, if there is one. `level`: how many objects and arrays
     are around each value.
     """
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, T.StructType):
         return _Object(path, data_type, timestamps, node, level)
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, T.ArrayType):
         return _Array(path, data_type, timestamps, node, level)
-    if isinstance(data_type, MapType):
+    if isinstance(data_type, T.MapType):
         return _Map(path, data_type, timestamps, node, level)
-    if isinstance(data_type, VariantType):
+    if isinstance(data_type, T.VariantType):
         return VariantCells(path, level)
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
         return KeptCells(path, node.types)
-    if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (FloatType, DoubleType)):
+    if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (T.FloatType, T.DoubleType)):
         return FiniteCells(path)
-    if isinstance(data_type, (TimestampType, TimestampNTZType)):
-        return TimestampCells(path, "UTC" if isinstance(data_type, TimestampType) else None, timestamps)
+    if isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
+        return TimestampCells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
     if is_time_of_day(data_type):
         return TimeCells(path, data_type, timestamps)
     for kind, make in LEAVES.items():

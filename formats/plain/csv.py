@@ -29,19 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
 
@@ -114,7 +102,7 @@ class CsvFormat:
 
     def schema_text(
         self,
-        schema: StructType,
+        schema: T.StructType,
         name: str,
         namespace: str,
         comment: str | None = None,
@@ -123,7 +111,7 @@ class CsvFormat:
         """Return the columns as Spark's JSON. Raises UnsupportedTypeError for a nested column, InvalidOptionError."""
         Dialect.of(settings)
         for field in schema:
-            if isinstance(field.dataType, (StructType, ArrayType, MapType, VariantType)):
+            if isinstance(field.dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
                 raise UnsupportedTypeError(
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
@@ -131,7 +119,7 @@ class CsvFormat:
             make_cells(replace_char_types(field.dataType), field.name)
         return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
-    def spark_schema(self, schema_text: str) -> StructType:
+    def spark_schema(self, schema_text: str) -> T.StructType:
         try:
             return parse_spark_schema(schema_text)
         except (ValueError, KeyError, TypeError) as error:
@@ -142,7 +130,7 @@ class CsvFormat:
 
     def decoder(
         self,
-        reader_schema: StructType,
+        reader_schema: T.StructType,
         table_schema_text: str | None = None,
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
@@ -153,7 +141,7 @@ class CsvFormat:
 
     def encoder(
         self,
-        schema: StructType,
+        schema: T.StructType,
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
@@ -166,7 +154,7 @@ class CsvFormat:
         return CsvEncoder(schema, Dialect.of(settings))
 
 
-def _check_columns(rows: StructType, table: StructType) -> None:
+def _check_columns(rows: T.StructType, table: T.StructType) -> None:
     row_columns = [(field.name, replace_char_types(field.dataType).simpleString()) for field in rows]
     table_columns = [(field.name, replace_char_types(field.dataType).simpleString()) for field in table]
     if row_columns != table_columns:
@@ -239,7 +227,7 @@ class CsvDecoder(BatchDecoder):
 
     format_name = ""
 
-    def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
+    def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
         super().__init__(reader_schema, None)
         self._reader = _CsvReader(reader_schema, table, dialect)
 
@@ -248,9 +236,9 @@ class CsvDecoder(BatchDecoder):
 
 
 class _CsvReader(PayloadReader):
-    def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
+    def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
         struct = replace_char_types(reader_schema)
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         column_numbers = {field.name: number for number, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
         self._width = len(table)
@@ -306,15 +294,15 @@ class _Texts(Column):
             return None
 
 
-def _choose_parser(data_type: DataType) -> Callable[[str], Any] | None:
+def _choose_parser(data_type: T.DataType) -> Callable[[str], Any] | None:
     """Return a parser of texts into the values that a JSON document would have; None if that is the text itself."""
-    if isinstance(data_type, BooleanType):
+    if isinstance(data_type, T.BooleanType):
         return _parse_boolean
-    if isinstance(data_type, IntegralType):
+    if isinstance(data_type, T.IntegralType):
         return _parse_integer
-    if isinstance(data_type, (FloatType, DoubleType)):
+    if isinstance(data_type, (T.FloatType, T.DoubleType)):
         return _parse_floating
-    if isinstance(data_type, DecimalType):
+    if isinstance(data_type, T.DecimalType):
         return _parse_decimal
     return None
 
@@ -350,15 +338,15 @@ def _parse_number(text: str) -> NumberText:
 class CsvEncoder(BatchEncoder):
     """Writes rows as records: quotes only where they are needed, no line break at the end."""
 
-    def __init__(self, schema: StructType, dialect: Dialect) -> None:
+    def __init__(self, schema: T.StructType, dialect: Dialect) -> None:
         super().__init__(schema, None, "")
         self._dialect = dialect
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
 
-    def _cells(self, data_type: DataType, name: str) -> Cells:
-        text = isinstance(data_type, StringType)
+    def _cells(self, data_type: T.DataType, name: str) -> Cells:
+        text = isinstance(data_type, T.StringType)
         return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:

@@ -30,23 +30,8 @@ Protobuf's own JSON mapping.
 
 from __future__ import annotations
 
+import pyspark.sql.types as T
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from pyspark_pravega.errors import InvalidSchemaError
 
@@ -55,19 +40,19 @@ from ..core.spark_visitor import join_path
 from .message_types import read_message_type
 
 _F = FieldDescriptor
-_SCALARS: dict[int, DataType] = {
-    _F.TYPE_BOOL: BooleanType(),
-    **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_SINT32, _F.TYPE_SFIXED32), IntegerType()),
+_SCALARS: dict[int, T.DataType] = {
+    _F.TYPE_BOOL: T.BooleanType(),
+    **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_SINT32, _F.TYPE_SFIXED32), T.IntegerType()),
     **dict.fromkeys(
         (_F.TYPE_UINT32, _F.TYPE_FIXED32, _F.TYPE_INT64, _F.TYPE_SINT64, _F.TYPE_SFIXED64),
-        LongType(),
+        T.LongType(),
     ),
-    **dict.fromkeys((_F.TYPE_UINT64, _F.TYPE_FIXED64), DecimalType(20, 0)),
-    _F.TYPE_FLOAT: FloatType(),
-    _F.TYPE_DOUBLE: DoubleType(),
-    _F.TYPE_STRING: StringType(),
-    _F.TYPE_BYTES: BinaryType(),
-    _F.TYPE_ENUM: StringType(),
+    **dict.fromkeys((_F.TYPE_UINT64, _F.TYPE_FIXED64), T.DecimalType(20, 0)),
+    _F.TYPE_FLOAT: T.FloatType(),
+    _F.TYPE_DOUBLE: T.DoubleType(),
+    _F.TYPE_STRING: T.StringType(),
+    _F.TYPE_BYTES: T.BinaryType(),
+    _F.TYPE_ENUM: T.StringType(),
 }
 
 TIMESTAMP = "google.protobuf.Timestamp"
@@ -78,7 +63,7 @@ WRAPPERS = tuple(
 )
 
 
-def convert_protobuf_to_spark(text: str) -> StructType:
+def convert_protobuf_to_spark(text: str) -> T.StructType:
     """Return the columns of a table with this schema text (see `messages`). Raises InvalidSchemaError."""
     return _Mapping().struct(read_message_type(text), "", ())
 
@@ -118,7 +103,7 @@ class _Mapping:
         self._count = 0
         self.json_texts = False
 
-    def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> StructType:
+    def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> T.StructType:
         within = (*within, message.full_name)
         if len(within) > DEEPEST:
             raise InvalidSchemaError(
@@ -131,30 +116,30 @@ class _Mapping:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
             # Arrow, to which Spark hands rows, fails for NOT NULL members of a struct that is null.
             nullable = len(within) > 1 or bool(field.has_presence and not is_required(field))
-            fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
-        return StructType(fields)
+            fields.append(T.StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
+        return T.StructType(fields)
 
-    def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
+    def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> T.DataType:
         if is_map(field):
             key, value = find_entry_fields(field)
-            return MapType(
+            return T.MapType(
                 self._value(key, join_path(path, "key"), within),
                 self._value(value, join_path(path, "value"), within),
                 False,
             )
         if is_repeated(field):
-            return ArrayType(self._value(field, join_path(path, "element"), within), False)
+            return T.ArrayType(self._value(field, join_path(path, "element"), within), False)
         return self._value(field, path, within)
 
-    def _value(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
+    def _value(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> T.DataType:
         message = field.message_type
         if message is None:
             return _SCALARS[field.type]
         if message.full_name == TIMESTAMP:
-            return TimestampType()
+            return T.TimestampType()
         if message.full_name in WRAPPERS:
             return _SCALARS[message.fields_by_name["value"].type]
         if message.full_name in JSON_VALUES or message.full_name in within:
             self.json_texts = True
-            return StringType()
+            return T.StringType()
         return self.struct(message, path, within)

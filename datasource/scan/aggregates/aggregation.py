@@ -9,37 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from ...tables.hidden_columns import map_fields_by_name
 
 COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max", "Avg"
 """The names of Spark's classes in `org.apache.spark.sql.connector.expressions.aggregate`."""
 
-_WHOLE = (ByteType(), ShortType(), IntegerType(), LongType())
-_FLOATING = (FloatType(), DoubleType())
-_ORDERED = (*_WHOLE, *_FLOATING, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType())
+_WHOLE = (T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType())
+_FLOATING = (T.FloatType(), T.DoubleType())
+_ORDERED = (*_WHOLE, *_FLOATING, T.BooleanType(), T.DateType(), T.TimestampType(), T.TimestampNTZType(), T.StringType())
 """Types whose least and greatest values are the same to Spark and to Arrow; for strings, if they have no collation.
 
 NaN and -0.0 are exceptions, which tasks look for.
 """
-_KEYS = (*_WHOLE, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType(), BinaryType())
+_KEYS = (
+    *_WHOLE,
+    T.BooleanType(),
+    T.DateType(),
+    T.TimestampType(),
+    T.TimestampNTZType(),
+    T.StringType(),
+    T.BinaryType(),
+)
 """Types of columns to group by. Floating-point ones are missing, as 0.0 and -0.0 are one group in Spark."""
 
 
@@ -72,27 +64,27 @@ class Aggregation:
         groups = ", ".join(".".join(group) for group in self.groups)
         return f"{functions} by {groups}" if groups else functions
 
-    def operands(self, columns: StructType) -> StructType:
+    def operands(self, columns: T.StructType) -> T.StructType:
         """Return the columns to aggregate or group by, each once; `columns` are those that the table has for Spark.
 
         Raises KeyError for one that the table does not have.
         """
         fields = map_fields_by_name(columns)
         names = [*self.groups, *(function.column for function in self.functions if function.name != COUNT_STAR)]
-        return StructType([fields[name] for (name,) in dict.fromkeys(names)])
+        return T.StructType([fields[name] for (name,) in dict.fromkeys(names)])
 
-    def begin_rows(self, columns: StructType) -> StructType:
+    def begin_rows(self, columns: T.StructType) -> T.StructType:
         """Return the columns of the rows that tasks make: the groups, then the partial value of each function."""
         fields = map_fields_by_name(columns)
-        groups = [StructField(f"group_{number}", fields[name].dataType) for number, (name,) in enumerate(self.groups)]
+        groups = [T.StructField(f"group_{number}", fields[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
-            StructField(f"partial_{number}", _find_partial_type(function, fields))
+            T.StructField(f"partial_{number}", _find_partial_type(function, fields))
             for number, function in enumerate(self.functions)
         ]
-        return StructType([*groups, *begun])
+        return T.StructType([*groups, *begun])
 
 
-def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructType) -> bool:
+def can_begin(aggregation: Aggregation, written: Aggregation, columns: T.StructType) -> bool:
     """Return whether tasks can begin these aggregates without changing Spark's result.
 
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
@@ -112,22 +104,22 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
     )
 
 
-def _has_another_order_of_adding(aggregation: Aggregation, fields: Mapping[str, StructField]) -> bool:
+def _has_another_order_of_adding(aggregation: Aggregation, fields: Mapping[str, T.StructField]) -> bool:
     """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
     It sorts the rows to find a least or greatest text, and sorting by one number is not stable.
     """
     keys = [fields[name].dataType for (name,) in aggregation.groups]
-    if len(keys) != 1 or keys[0] in (StringType(), BinaryType()):
+    if len(keys) != 1 or keys[0] in (T.StringType(), T.BinaryType()):
         return False
     functions = [
         (function.name, fields[function.column[0]].dataType) for function in aggregation.functions if function.column
     ]
     adds = any(name == SUM and type in _FLOATING for name, type in functions)
-    return adds and any(name in (MIN, MAX) and type == StringType() for name, type in functions)
+    return adds and any(name in (MIN, MAX) and type == T.StringType() for name, type in functions)
 
 
-def _can_begin(function: AggregateFunction, fields: Mapping[str, StructField]) -> bool:
+def _can_begin(function: AggregateFunction, fields: Mapping[str, T.StructField]) -> bool:
     match function.name:
         case "CountStar":
             return True
@@ -140,14 +132,14 @@ def _can_begin(function: AggregateFunction, fields: Mapping[str, StructField]) -
     return False
 
 
-def _has_type(column: tuple[str, ...], fields: Mapping[str, StructField], types: tuple[DataType, ...]) -> bool:
+def _has_type(column: tuple[str, ...], fields: Mapping[str, T.StructField], types: tuple[T.DataType, ...]) -> bool:
     return len(column) == 1 and column[0] in fields and fields[column[0]].dataType in types
 
 
-def _find_partial_type(function: AggregateFunction, fields: Mapping[str, StructField]) -> DataType:
+def _find_partial_type(function: AggregateFunction, fields: Mapping[str, T.StructField]) -> T.DataType:
     if function.name in (COUNT_STAR, COUNT):
-        return LongType()
+        return T.LongType()
     type = fields[function.column[0]].dataType
     if function.name == SUM:
-        return LongType() if type in _WHOLE else DoubleType()
+        return T.LongType() if type in _WHOLE else T.DoubleType()
     return type

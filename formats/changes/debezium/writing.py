@@ -22,21 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DateType,
-    DecimalType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimeType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
@@ -63,7 +49,7 @@ class DebeziumJsonEncoder(BatchEncoder):
 
     def __init__(
         self,
-        schema: StructType,
+        schema: T.StructType,
         schema_text: str | None,
         encoding_id: int | None,
         codec: str,
@@ -87,7 +73,7 @@ class DebeziumJsonEncoder(BatchEncoder):
         return self.frame([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
 
 
-def check_writable(schema: StructType) -> None:
+def check_writable(schema: T.StructType) -> None:
     """Raise UnsupportedOperationError for maps whose keys are not strings, which only connectors write."""
     path = find_map_without_string_keys(schema)
     if path is not None:
@@ -100,10 +86,10 @@ def check_writable(schema: StructType) -> None:
 class RowDocuments:
     """Writes rows as JSON objects in Debezium's encodings. The object of a primary key is the routing key."""
 
-    def __init__(self, schema: StructType, settings: Settings) -> None:
+    def __init__(self, schema: T.StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, T.StructType)
         self._fields = struct.fields
         self._units = [
             (rules.find_unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
@@ -112,7 +98,7 @@ class RowDocuments:
         self._decimal = rules.decimal
         self._binary = rules.binary if rules.binary in (URL_SAFE, HEX) else ""
         self._encoder = JsonEncoder(
-            StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
+            T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
         )
 
     def documents(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -127,55 +113,55 @@ class RowDocuments:
         names = [field.name for field in self._fields]
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
 
-    def _convert_column(self, array: Any, field: StructField, unit: str) -> pa.Array:
+    def _convert_column(self, array: Any, field: T.StructField, unit: str) -> pa.Array:
         try:
             return self._convert(array, field.dataType, unit)
         except Misfit as error:
             raise InvalidRowError(f"a row cannot be written: column '{field.name}' is {error}") from None
 
-    def _type(self, data_type: DataType) -> DataType:
+    def _type(self, data_type: T.DataType) -> T.DataType:
         """Return the type whose JSON is the one that Debezium writes for a column."""
-        if isinstance(data_type, StructType):
-            return StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
-        if isinstance(data_type, ArrayType):
-            return ArrayType(self._type(data_type.elementType), data_type.containsNull)
-        if isinstance(data_type, MapType):
-            return MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
-        if isinstance(data_type, DateType | TimestampNTZType | TimeType):
-            return LongType()
-        if isinstance(data_type, DecimalType):
-            return data_type if self._decimal == "double" else StringType()
-        if isinstance(data_type, VariantType) or (isinstance(data_type, BinaryType) and self._binary):
-            return StringType()
+        if isinstance(data_type, T.StructType):
+            return T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
+        if isinstance(data_type, T.ArrayType):
+            return T.ArrayType(self._type(data_type.elementType), data_type.containsNull)
+        if isinstance(data_type, T.MapType):
+            return T.MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
+        if isinstance(data_type, T.DateType | T.TimestampNTZType | T.TimeType):
+            return T.LongType()
+        if isinstance(data_type, T.DecimalType):
+            return data_type if self._decimal == "double" else T.StringType()
+        if isinstance(data_type, T.VariantType) or (isinstance(data_type, T.BinaryType) and self._binary):
+            return T.StringType()
         return data_type
 
-    def _convert(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
+    def _convert(self, array: Any, data_type: T.DataType, unit: str) -> pa.Array:
         """Convert values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        if isinstance(data_type, DateType):
+        if isinstance(data_type, T.DateType):
             return array.view(pa.int32()).cast(pa.int64())
-        if isinstance(data_type, TimestampNTZType):
+        if isinstance(data_type, T.TimestampNTZType):
             return _convert_to_units(array.view(pa.int64()), unit)
-        if isinstance(data_type, TimeType):
+        if isinstance(data_type, T.TimeType):
             return _count_times(array, data_type, unit)
-        if isinstance(data_type, DecimalType) and self._decimal != "double":
+        if isinstance(data_type, T.DecimalType) and self._decimal != "double":
             return array.cast(pa.string()) if self._decimal == "string" else _write_unscaled(array)
-        if isinstance(data_type, BinaryType) and self._binary:
+        if isinstance(data_type, T.BinaryType) and self._binary:
             return encode_bytes(array, self._binary)
-        if isinstance(data_type, VariantType):
+        if isinstance(data_type, T.VariantType):
             return write_variants(array)
-        if isinstance(data_type, StructType):
+        if isinstance(data_type, T.StructType):
             children = [
                 self._convert(child, field.dataType, unit)
                 for child, field in zip(array.flatten(), data_type.fields, strict=True)
             ]
             return pa.StructArray.from_arrays(children, names=data_type.names, mask=array.is_null())
-        if isinstance(data_type, ArrayType):
+        if isinstance(data_type, T.ArrayType):
             lists = array.cast(pa.list_(array.type.value_type))
             values = self._convert(lists.values, data_type.elementType, unit)
             return pa.ListArray.from_arrays(_make_offsets(lists), values)
-        if isinstance(data_type, MapType):
+        if isinstance(data_type, T.MapType):
             values = self._convert(array.items, data_type.valueType, unit)
             return pa.MapArray.from_arrays(_make_offsets(array), array.keys, values)
         return array
@@ -200,11 +186,11 @@ def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
     return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
 
 
-def _has_times(field: StructField) -> bool:
-    return any(isinstance(leaf, TimeType) for leaf in iterate_leaf_types(field.dataType))
+def _has_times(field: T.StructField) -> bool:
+    return any(isinstance(leaf, T.TimeType) for leaf in iterate_leaf_types(field.dataType))
 
 
-def _count_times(array: pa.Array, data_type: TimeType, unit: str) -> pa.Array:
+def _count_times(array: pa.Array, data_type: T.TimeType, unit: str) -> pa.Array:
     """Return times of day as whole units since midnight. Raises Misfit for one with more digits."""
     nanos = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     for wrong, words in find_wrong_times(nanos, data_type):
@@ -230,14 +216,14 @@ def _write_unscaled(array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _apply_nullability(rows: StructType, table: StructType) -> StructType:
+def _apply_nullability(rows: T.StructType, table: T.StructType) -> T.StructType:
     """Return the columns of rows under the table's rules on nulls."""
     fields = []
     for field in rows.fields:
         if field.name not in table.names:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        fields.append(StructField(field.name, field.dataType, table[field.name].nullable))
-    return StructType(fields)
+        fields.append(T.StructField(field.name, field.dataType, table[field.name].nullable))
+    return T.StructType(fields)
 
 
 __all__ = ["CONNECTOR", "DebeziumJsonEncoder", "RowDocuments"]

@@ -13,24 +13,7 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from .kafka_connect_schema import FieldSchema
 from .semantic_types import Semantic, choose_type, describe_schema, find_semantic
@@ -134,24 +117,24 @@ def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
 MATRIX = _make_matrix()
 """The reading of each semantic type in each kind of column. Other combinations are refused."""
 
-_TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...] = (
-    (BooleanType, Target.BOOLEAN),
-    (IntegralType, Target.WHOLE),
-    ((FloatType, DoubleType), Target.FLOATING),
-    (DecimalType, Target.DECIMAL),
-    (StringType, Target.STRING),
-    (BinaryType, Target.BINARY),
-    (DateType, Target.DATE),
-    ((TimestampType, TimestampNTZType), Target.TIMESTAMP),
-    (TimeType, Target.TIME),
-    (ArrayType, Target.ARRAY),
-    (MapType, Target.MAP),
-    (StructType, Target.STRUCT),
-    (VariantType, Target.VARIANT),
+_TARGETS: tuple[tuple[type[T.DataType] | tuple[type[T.DataType], ...], Target], ...] = (
+    (T.BooleanType, Target.BOOLEAN),
+    (T.IntegralType, Target.WHOLE),
+    ((T.FloatType, T.DoubleType), Target.FLOATING),
+    (T.DecimalType, Target.DECIMAL),
+    (T.StringType, Target.STRING),
+    (T.BinaryType, Target.BINARY),
+    (T.DateType, Target.DATE),
+    ((T.TimestampType, T.TimestampNTZType), Target.TIMESTAMP),
+    (T.TimeType, Target.TIME),
+    (T.ArrayType, Target.ARRAY),
+    (T.MapType, Target.MAP),
+    (T.StructType, Target.STRUCT),
+    (T.VariantType, Target.VARIANT),
 )
 
 
-def find_target(data_type: DataType) -> Target | None:
+def find_target(data_type: T.DataType) -> Target | None:
     """Return the kind of column for a type; None for a type that no format of changes has."""
     return next((target for types, target in _TARGETS if isinstance(data_type, types)), None)
 
@@ -161,13 +144,13 @@ def find_reading(schema: FieldSchema | None, target: Target) -> Reading | None:
     return MATRIX[find_semantic(schema)].get(target)
 
 
-def describe_column_type(data_type: DataType) -> str:
+def describe_column_type(data_type: T.DataType) -> str:
     """Name a column's type for messages."""
     text = data_type.simpleString().upper()
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def explain_refusal(schema: FieldSchema, data_type: DataType) -> str:
+def explain_refusal(schema: FieldSchema, data_type: T.DataType) -> str:
     """Return the message about a type that the column cannot hold: both types, and what to declare."""
     semantic = find_semantic(schema)
     own = describe_column_type(choose_type(schema))

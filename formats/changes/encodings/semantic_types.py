@@ -6,26 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from ...core.spark_types import is_valid_decimal
 from .kafka_connect_schema import DECIMAL, FieldSchema
@@ -168,52 +149,52 @@ def describe_schema(schema: FieldSchema) -> str:
     return f"{name} ({', '.join(words)})" if words else name
 
 
-_KINDS: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "int8": ByteType(),
-    "int16": ShortType(),
-    "int32": IntegerType(),
-    "int64": LongType(),
-    "float32": FloatType(),
-    "float64": DoubleType(),
-    "bytes": BinaryType(),
+_KINDS: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "int8": T.ByteType(),
+    "int16": T.ShortType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float32": T.FloatType(),
+    "float64": T.DoubleType(),
+    "bytes": T.BinaryType(),
 }
 _BY_KIND = (Semantic.BOOLEAN, Semantic.INTEGER, Semantic.FLOAT, Semantic.BYTES, Semantic.YEAR, Semantic.DURATION)
-_SEMANTIC: dict[Semantic, DataType] = {
-    Semantic.DATE: DateType(),
-    Semantic.ISO_DATE: DateType(),
-    Semantic.TIMESTAMP: TimestampNTZType(),
+_SEMANTIC: dict[Semantic, T.DataType] = {
+    Semantic.DATE: T.DateType(),
+    Semantic.ISO_DATE: T.DateType(),
+    Semantic.TIMESTAMP: T.TimestampNTZType(),
 }
 _WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
 
 
-def choose_columns(image: FieldSchema) -> StructType:
+def choose_columns(image: FieldSchema) -> T.StructType:
     """Return the columns of a row with this schema, all nullable."""
-    return StructType([StructField(name, choose_type(field)) for name, field in image.fields.items()])
+    return T.StructType([T.StructField(name, choose_type(field)) for name, field in image.fields.items()])
 
 
-def choose_type(schema: FieldSchema | None) -> DataType:
+def choose_type(schema: FieldSchema | None) -> T.DataType:
     """Return the default type of a column with this schema; string, which holds everything, if no other type fits."""
     semantic = find_semantic(schema)
     if schema is None:
-        return StringType()
+        return T.StringType()
     if semantic is Semantic.DECIMAL:
         exact = schema.precision > 0 and is_valid_decimal(schema.precision, schema.scale)
-        return DecimalType(schema.precision, schema.scale) if exact else StringType()
+        return T.DecimalType(schema.precision, schema.scale) if exact else T.StringType()
     if semantic is Semantic.ISO_TIMESTAMP:
-        return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()
+        return T.TimestampType() if schema.name == _WITH_OFFSET else T.TimestampNTZType()
     if semantic is Semantic.ARRAY:
-        return ArrayType(choose_type(schema.element))
+        return T.ArrayType(choose_type(schema.element))
     if semantic is Semantic.MAP:
-        return MapType(_choose_key_type(schema.key), choose_type(schema.element))
+        return T.MapType(_choose_key_type(schema.key), choose_type(schema.element))
     if semantic is Semantic.STRUCT and schema.fields:
         return choose_columns(schema)
     if semantic in _BY_KIND:
         return _KINDS[schema.kind]
-    return _SEMANTIC.get(semantic, StringType())
+    return _SEMANTIC.get(semantic, T.StringType())
 
 
-def _choose_key_type(schema: FieldSchema | None) -> DataType:
+def _choose_key_type(schema: FieldSchema | None) -> T.DataType:
     # Spark has no maps as keys of maps.
     key_type = choose_type(schema)
-    return StringType() if isinstance(key_type, MapType | ArrayType | StructType) else key_type
+    return T.StringType() if isinstance(key_type, T.MapType | T.ArrayType | T.StructType) else key_type

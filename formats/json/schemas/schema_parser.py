@@ -11,17 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    TimestampType,
-)
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
@@ -54,7 +44,7 @@ from .schema_model import (
 from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
-_SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
+_SPARK_TYPES: Mapping[str, tuple[type[T.DataType], ...]] = {
     name: tuple(kind for kind, written in PRIMITIVES.items() if written["type"] == name)
     + (NUMBERS_TOO if name == "number" else ())
     for name in ("boolean", "integer", "number", "string")
@@ -247,12 +237,12 @@ def _collect_required(parts: Parts) -> set[str]:
     }
 
 
-def _read_entries_type(parts: Parts) -> MapType | None:
+def _read_entries_type(parts: Parts) -> T.MapType | None:
     """Return the type of a map that is written as a list of entries, if an annotation says so."""
     for part in parts.select(SPARK_MAP):
         check_types_known(part.value[SPARK_MAP])
         try:
-            return MapType.fromJson(part.value[SPARK_MAP])
+            return T.MapType.fromJson(part.value[SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):
             continue  # another program's use of the key
     return None
@@ -264,27 +254,27 @@ def _apply_contains_null(node: Node, parts: Parts) -> Node:
     return _replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
-def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
+def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
     """Return the type of plain values, and whether it comes from another program's schema."""
     for part in parts.select(SPARK_TYPE):
         own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
     if name == "boolean":
-        return BooleanType(), True
+        return T.BooleanType(), True
     if name == "integer":
-        return LongType(), True
+        return T.LongType(), True
     if name == "number":
-        return DoubleType(), True
+        return T.DoubleType(), True
     if name != "string":
         return None
     if any(part.value["contentEncoding"] == "base64" for part in parts.select("contentEncoding")):
-        return BinaryType(), True
+        return T.BinaryType(), True
     formats = {part.value["format"] for part in parts.select("format") if part.value["format"] in _FORMATS}
-    return (_FORMATS[formats.pop()] if len(formats) == 1 else StringType()), True
+    return (_FORMATS[formats.pop()] if len(formats) == 1 else T.StringType()), True
 
 
-_FORMATS = {"date": DateType(), "date-time": TimestampType()}
+_FORMATS = {"date": T.DateType(), "date-time": T.TimestampType()}
 
 
 def _replace(node: Node, **changes: Any) -> Node:

@@ -31,24 +31,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VarcharType,
-    VariantType,
-)
+import pyspark.sql.types as T
 
 from ...core.defaults import drop_initial_value
 from ...core.spark_types import (
@@ -68,28 +51,28 @@ SPARK_CONTAINS_NULL = "spark.containsNull"
 SPARK_COLUMNS = "spark.columns"
 """The order of an object's columns, where its properties are in several parts of a schema that was edited here."""
 
-PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
-    BooleanType: {"type": "boolean"},
+PRIMITIVES: dict[type[T.DataType], dict[str, Any]] = {
+    T.BooleanType: {"type": "boolean"},
     **{kind: {"type": "integer"} for kind in WHOLE_NUMBERS},
     **{kind: {"type": "number"} for kind in FLOATING_POINT},
-    BinaryType: {"type": "string", "contentEncoding": "base64"},
-    DateType: {"type": "string", "format": "date"},
-    TimestampType: {"type": "string", "format": "date-time"},
-    TimestampNTZType: {"type": "string"},
-    TimeType: {"type": "string"},
-    StringType: {"type": "string"},
-    CharType: {"type": "string"},
-    VarcharType: {"type": "string"},
-    VariantType: {"type": ["array", "boolean", "number", "object", "string"]},
+    T.BinaryType: {"type": "string", "contentEncoding": "base64"},
+    T.DateType: {"type": "string", "format": "date"},
+    T.TimestampType: {"type": "string", "format": "date-time"},
+    T.TimestampNTZType: {"type": "string"},
+    T.TimeType: {"type": "string"},
+    T.StringType: {"type": "string"},
+    T.CharType: {"type": "string"},
+    T.VarcharType: {"type": "string"},
+    T.VariantType: {"type": ["array", "boolean", "number", "object", "string"]},
 }
 """The schema of each type of plain values except decimals, without "spark.type"."""
 
-NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType, TimeType)
+NUMBERS_TOO = (T.DecimalType, T.TimestampType, T.TimestampNTZType, T.TimeType)
 """Types that are, or can be, written as a number."""
 
 
 def convert_spark_to_json_schema(
-    schema: StructType,
+    schema: T.StructType,
     comment: str | None = None,
     name: str | None = None,
     *,
@@ -123,7 +106,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         self._epoch_timestamps = epoch_timestamps
 
     def struct(
-        self, struct: StructType, path: str, members: list[tuple[StructField, dict[str, Any]]]
+        self, struct: T.StructType, path: str, members: list[tuple[T.StructField, dict[str, Any]]]
     ) -> dict[str, Any]:
         properties = {}
         for field, node in members:
@@ -140,28 +123,28 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
             result["required"] = required
         return result
 
-    def array(self, array: ArrayType, path: str, element: dict[str, Any]) -> dict[str, Any]:
+    def array(self, array: T.ArrayType, path: str, element: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {"type": "array", "items": _make_nullable(element, array.containsNull)}
         return result if array.containsNull else result | {SPARK_CONTAINS_NULL: False}
 
-    def map(self, map_type: MapType, path: str, value: dict[str, Any]) -> dict[str, Any]:
+    def map(self, map_type: T.MapType, path: str, value: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {
             "type": "object",
             "additionalProperties": _make_nullable(value, map_type.valueContainsNull),
         }
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
 
-    def entries(self, map_type: MapType, path: str, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    def entries(self, map_type: T.MapType, path: str, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
         # As Kafka Connect's converter writes them: arrays of key and value.
         return {"type": "array", "items": {"type": "array"}, SPARK_MAP: map_type.jsonValue()}
 
-    def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
+    def primitive(self, data_type: T.DataType, path: str) -> dict[str, Any]:
         schema = PRIMITIVES.get(type(data_type))
-        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, T.DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             schema = {"type": "number"}
-        if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
+        if self._epoch_timestamps and isinstance(data_type, (T.TimestampType, T.TimestampNTZType, T.TimeType)):
             schema = {"type": "number"}
-        if isinstance(data_type, TimeType) and not is_time_of_day(data_type):
+        if isinstance(data_type, T.TimeType) and not is_time_of_day(data_type):
             schema = None
         if schema is None:
             self.refuse(data_type, path, explain_unsupported(data_type))
