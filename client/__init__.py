@@ -45,13 +45,9 @@ __all__ = [
 def connect(config: ClientConfig, *, first_contact: float | None = None) -> Pravega:
     """Connect to the services of one cluster. Each service opens its connections when it is first used.
 
-    Parameters
-    ----------
-    config : ClientConfig
-        Addresses, credentials, trust and time limits.
-    first_contact : float, optional
-        Seconds to keep trying a controller or a registry that has never answered, if it refuses connections or its host
-        is unknown. By default the configuration's `retry_timeout`.
+    `config`: addresses, credentials, trust and time limits. `first_contact`: seconds to keep trying a controller or a
+    registry that has never answered, if it refuses connections or its host is unknown. By default the configuration's
+    `retry_timeout`.
 
     Returns the services; as a context manager it closes their connections at the end.
 
@@ -70,24 +66,11 @@ class Pravega:
 
     It is a context manager that closes the connections. It can be pickled; the copy opens connections of its own.
 
-    Parameters
-    ----------
-    config : ClientConfig
-        Addresses, credentials, trust and time limits.
-    first_contact : float, optional
-        See :func:`connect`.
+    `config`: addresses, credentials, trust and time limits. `first_contact`: see :func:`connect`.
 
-    Attributes
-    ----------
-    config : ClientConfig
-    controller : Controller
-        Scopes, streams, transactions, stream cuts, key-value tables, reader groups.
-    segments : SegmentStore
-        Bytes, attributes and states of segments.
-    tokens : DelegationTokens
-        What `segments` shows to the segment stores.
-    known_streams : KnownStreams
-        What earlier calls have found out about streams.
+    `controller`: scopes, streams, transactions, stream cuts, key-value tables, reader groups. `segments`: bytes,
+    attributes and states of segments. `tokens`: what `segments` shows to the segment stores. `known_streams`: what
+    earlier calls have found out about streams.
 
     Examples
     --------
@@ -153,12 +136,7 @@ class Pravega:
 
         The next call with the same arguments returns the same object, which remembers the table's partitions.
 
-        Parameters
-        ----------
-        scope : str
-        name : str
-        primary_key_length : int, optional
-            Needed for a table with secondary keys; see `KeyValueTable`.
+        `primary_key_length`: needed for a table with secondary keys; see `KeyValueTable`.
         """
         with self._lock:
             key = scope, name, primary_key_length
@@ -173,10 +151,7 @@ class Pravega:
     def registry(self, namespace: str | None = None) -> SchemaRegistry:
         """Return the schema registry's groups in one namespace.
 
-        Parameters
-        ----------
-        namespace : str, optional
-            The schemas of a scope are in the namespace of its name. None is the default namespace.
+        `namespace`: the schemas of a scope are in the namespace of its name. None is the default namespace.
 
         Raises InvalidOptionError if the configuration has no address of a registry.
         """

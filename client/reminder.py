@@ -26,12 +26,7 @@ LONGEST_SECONDS = 60.0
 class Reminder:
     """Asks again for one thing, at growing pauses. Each time the log says so.
 
-    Attributes
-    ----------
-    pause : float
-        Seconds from the last request to the next one.
-    asked : int
-        How often it was asked for again.
+    `pause`: seconds from the last request to the next one. `asked`: how often it was asked for again.
     """
 
     def __init__(self, what: str) -> None:

@@ -26,11 +26,6 @@ _LONG_MAX = (1 << 63) - 1
 class Stream:
     """The name of a stream, in its scope; `str()` gives `scope/name`.
 
-    Attributes
-    ----------
-    scope : str
-    name : str
-
     Examples
     --------
     >>> str(Stream("plant", "temperatures"))
@@ -118,17 +113,10 @@ class SegmentRange:
 class ScalingPolicy:
     """How many segments a stream has, and how the server changes their number.
 
-    Attributes
-    ----------
-    kind : {"fixed", "by-rate-kb", "by-rate-events"}
-        `fixed` keeps `min_segments`. The others split a segment whose rate stays above `target_rate`, and merge
-        segments with little traffic.
-    target_rate : int
-        kB/s (`by-rate-kb`) or events/s (`by-rate-events`) of one segment.
-    factor : int
-        The number of segments that a segment is split into, at least 2.
-    min_segments : int
-        The stream never has fewer.
+    `kind`: `fixed` keeps `min_segments`. The others split a segment whose rate stays above `target_rate`, and merge
+    segments with little traffic. `target_rate`: kB/s (`by-rate-kb`) or events/s (`by-rate-events`) of one segment.
+    `factor`: the number of segments that a segment is split into, at least 2. `min_segments`: the stream never has
+    fewer.
 
     Examples
     --------
@@ -159,18 +147,10 @@ class RetentionPolicy:
 class StreamConfiguration:
     """The settings of a stream, as the controller keeps them.
 
-    Attributes
-    ----------
-    scaling : ScalingPolicy
-        By default a single segment, always.
-    retention : RetentionPolicy, optional
-        None keeps all events.
-    tags : tuple of str
-        Texts by which streams can be listed.
-    rollover_size_bytes : int
-        Size at which the server starts a new file for a segment in long-term storage; 0 is the server's default.
-    timestamp_aggregation_timeout_ms : int
-        Milliseconds after which watermarks no longer wait for a writer that notes no times; 0 is the server's default.
+    `scaling`: by default a single segment, always. `retention`: None keeps all events. `tags`: texts by which streams
+    can be listed. `rollover_size_bytes`: size at which the server starts a new file for a segment in long-term storage;
+    0 is the server's default. `timestamp_aggregation_timeout_ms`: milliseconds after which watermarks no longer wait
+    for a writer that notes no times; 0 is the server's default.
 
     Examples
     --------

@@ -58,19 +58,10 @@ class Transaction:
 
     The object is made by `begin` or `rejoin`. If it is dropped, the transaction stays open until its lease ends.
 
-    Attributes
-    ----------
-    stream : Stream
-    id : uuid.UUID
-        Unique only within the stream.
-    segments : list of SegmentRange
-        Where to append. Their ids carry the transaction's epoch.
-    lease_ms : int
-        Milliseconds that the transaction lives after each ping.
-    token : str
-        A delegation token to append with; "" after `rejoin`, and without authentication.
-    begun_at : float
-        When it began, as far as this process knows (`time.monotonic`).
+    `id`: unique only within the stream. `segments`: where to append. Their ids carry the transaction's epoch.
+    `lease_ms`: milliseconds that the transaction lives after each ping. `token`: a delegation token to append with; ""
+    after `rejoin`, and without authentication. `begun_at`: when it began, as far as this process knows
+    (`time.monotonic`).
 
     Examples
     --------
@@ -110,12 +101,8 @@ class Transaction:
     def begin(cls, controller: Controller, stream: Stream, lease_ms: int) -> Transaction:
         """Begin a transaction that can be kept alive for a day, even with a short lease.
 
-        Parameters
-        ----------
-        controller : Controller
-        stream : Stream
-        lease_ms : int
-            Milliseconds that the transaction lives after each ping; see `Controller.create_transaction` for the limits.
+        `lease_ms`: milliseconds that the transaction lives after each ping; see `Controller.create_transaction` for the
+        limits.
 
         Raises InvalidOptionError if the lease is out of bounds; StreamNotFoundError, StreamSealedError.
         """
@@ -216,15 +203,10 @@ class Transaction:
         If an answer is lost, the server is asked for the state of the transaction, and for the commit again as long as
         that has not begun, and if it does not get done.
 
-        Parameters
-        ----------
-        timeout : float
-            Seconds to wait.
-        event_time : (str, int), optional
-            A writer's name and a time: the writer promises that no later event is older; see `Controller.note_time`.
-        merged : callable, optional
-            Returns whether the segment stores have merged all segments of the transaction. It is the last step before
-            the controller calls the transaction committed, and cheaper to ask for; the controller is asked right after.
+        `timeout`: seconds to wait. `event_time`: a writer's name and a time: the writer promises that no later event is
+        older; see `Controller.note_time`. `merged`: returns whether the segment stores have merged all segments of the
+        transaction. It is the last step before the controller calls the transaction committed, and cheaper to ask for;
+        the controller is asked right after.
 
         Raises TransactionNotOpenError if the transaction is aborted or unknown, so that no event of it is visible;
         ServerTimeoutError if the commit has begun and may still be done, although the server was reminded of it;

@@ -67,11 +67,7 @@ class LocalCluster:
 
     It is stopped by `stop`, or at the end of a `with` block.
 
-    Attributes
-    ----------
-    directory : Path
-        Where its state and its logs are.
-    state : ClusterState
+    `directory`: where its state and its logs are.
 
     Examples
     --------

@@ -24,18 +24,9 @@ _VERSION = 1
 class ClusterInfo:
     """What a client needs to use a cluster.
 
-    Attributes
-    ----------
-    controller_uri : str
-        `tcp://host:port` or `tls://host:port`.
-    registry_uri : str, optional
-        The address of the schema registry, if there is one.
-    rest_uri : str, optional
-        The address of the controller's REST interface, if it is known.
-    ca_file : str, optional
-        A PEM file with the authority to trust; None without TLS.
-    users : mapping of str to str
-        The users' passwords; empty without authentication.
+    `controller_uri`: `tcp://host:port` or `tls://host:port`. `registry_uri`: the address of the schema registry, if
+    there is one. `rest_uri`: the address of the controller's REST interface, if it is known. `ca_file`: a PEM file with
+    the authority to trust; None without TLS. `users`: the users' passwords; empty without authentication.
     """
 
     controller_uri: str

@@ -91,14 +91,7 @@ class KeyValueTable:
     Thread-safe. It has no connection of its own, and sends nothing before the first call. If the table is deleted and
     created again, it reads the new one. Reading needs only READ on the table and its pretend stream.
 
-    Parameters
-    ----------
-    store : SegmentStore
-    controller : Controller
-    scope : str
-    name : str
-    primary_key_length : int, optional
-        Bytes of the key that decide on the partition, if the table has secondary keys too.
+    `primary_key_length`: bytes of the key that decide on the partition, if the table has secondary keys too.
 
     Any call raises, besides its own errors, KeyValueTableNotFoundError, PermissionDeniedError, TlsError,
     ServerUnavailableError and ServerTimeoutError, and InvalidRowError if a key has the wrong length or a value is too
@@ -138,11 +131,7 @@ class KeyValueTable:
     def create(self, partitions: int, primary_key_length: int, secondary_key_length: int = 0) -> bool:
         """Create the table. Needs READ_UPDATE on the scope.
 
-        Parameters
-        ----------
-        partitions : int
-        primary_key_length, secondary_key_length : int
-            Bytes; all keys have the sum of both.
+        `primary_key_length`, `secondary_key_length`: bytes; all keys have the sum of both.
 
         Returns false if the table already exists.
         """
@@ -194,11 +183,7 @@ class KeyValueTable:
         If the reply to a first attempt is lost, and the entry then has exactly this value in a new version, it counts
         as written.
 
-        Parameters
-        ----------
-        key, value : bytes
-        version : int
-            `ANY`, `NOT_EXISTS`, or the version that the entry must have.
+        `version`: `ANY`, `NOT_EXISTS`, or the version that the entry must have.
 
         Returns the new version of the entry.
 

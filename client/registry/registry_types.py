@@ -44,15 +44,8 @@ class VersionInfo:
 class SchemaInfo:
     """A schema.
 
-    Attributes
-    ----------
-    type : str
-        The full name of the Avro record or Protobuf message; any name for JSON.
-    format : str
-        `Avro`, `Json`, `Protobuf`, `Any` or `Custom`.
-    data : bytes
-        UTF-8 text for Avro and JSON, a file descriptor set for Protobuf.
-    properties : mapping of str to str
+    `type`: the full name of the Avro record or Protobuf message; any name for JSON. `format`: `Avro`, `Json`,
+    `Protobuf`, `Any` or `Custom`. `data`: UTF-8 text for Avro and JSON, a file descriptor set for Protobuf.
 
     Examples
     --------
@@ -69,14 +62,8 @@ class SchemaInfo:
     def of_text(cls, type: str, format: str, text: str) -> SchemaInfo:
         """Make a schema from its text.
 
-        Parameters
-        ----------
-        type : str
-            The name of the type, see above.
-        format : str
-            The format, see above.
-        text : str
-            The text, in the form of the property `text`.
+        `type`: the name of the type, see above. `format`: the format, see above. `text`: the text, in the form of the
+        property `text`.
         """
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
@@ -182,12 +169,7 @@ class Rule:
 class Compatibility:
     """The policy by which a group accepts new schemas.
 
-    Attributes
-    ----------
-    policy : str
-        One of `POLICIES`.
-    backward, forward : Rule, optional
-        The two directions of the policy `Advanced`.
+    `policy`: one of `POLICIES`. `backward`, `forward`: the two directions of the policy `Advanced`.
 
     Examples
     --------
@@ -225,15 +207,9 @@ class Compatibility:
 class GroupProperties:
     """The properties that a group is created with.
 
-    Attributes
-    ----------
-    format : str
-        `Avro`, `Json`, `Protobuf` or `Any`; custom names are unreliable in registry 0.6.0.
-    compatibility : Compatibility
-        Groups of Json, Protobuf and Any can only be created with the policy AllowAny.
-    allow_multiple_types : bool
-        Whether the group takes schemas of several types.
-    properties : mapping of str to str
+    `format`: `Avro`, `Json`, `Protobuf` or `Any`; custom names are unreliable in registry 0.6.0. `compatibility`:
+    groups of Json, Protobuf and Any can only be created with the policy AllowAny. `allow_multiple_types`: whether the
+    group takes schemas of several types.
 
     Examples
     --------

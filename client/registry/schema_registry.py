@@ -27,14 +27,9 @@ class SchemaRegistry:
     Thread-safe. It is a context manager that closes the connections. It can be pickled; the copy opens connections of
     its own. Nothing is sent before the first call.
 
-    Parameters
-    ----------
-    config : ClientConfig
-        Addresses, credentials, trust and time limits.
-    namespace : str, optional
-        None is the default namespace, which is separate from all named ones.
-    first_contact : FirstContact, optional
-        Limits the tries until the registry has answered; an unpickled copy has no such limit.
+    `config`: addresses, credentials, trust and time limits. `namespace`: None is the default namespace, which is
+    separate from all named ones. `first_contact`: limits the tries until the registry has answered; an unpickled copy
+    has no such limit.
 
     Raises InvalidOptionError if the configuration has no registry address. Any method raises, besides its own errors,
     SchemaNotFoundError if there is no such group, schema or encoding id, AuthenticationError, PermissionDeniedError,
@@ -126,12 +121,7 @@ class SchemaRegistry:
     ) -> None:
         """Replace the policy by which the group accepts new schemas.
 
-        Parameters
-        ----------
-        group : str
-        compatibility : Compatibility
-        previous : Compatibility, optional
-            Replace the policy only if it is still this one.
+        `previous`: replace the policy only if it is still this one.
 
         Raises IncompatibleSchemaError if the policy is not `previous`.
         """
@@ -227,13 +217,7 @@ class SchemaRegistry:
     def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
         """Return the encoding id of a schema version and a codec, which the registry allocates if it is new.
 
-        Parameters
-        ----------
-        group : str
-        version : VersionInfo
-            As the registry returned it.
-        codec : str
-            A codec's name in the registry; "" is none.
+        `version`: as the registry returned it. `codec`: a codec's name in the registry; "" is none.
 
         Raises RegistryError with status 412 if the codec is not registered; see `add_codec`.
         """

@@ -53,22 +53,11 @@ class SegmentAppender:
     Blocks are not copied; do not change them before `flush`. The object is a context manager, which closes but does not
     flush. It is not thread-safe. Nothing is sent before the first call.
 
-    Parameters
-    ----------
-    store : SegmentStore
-    stream : Stream
-    segment_id : int
-    writer_id : uuid.UUID
-    transaction : uuid.UUID, optional
-        Append to the segment's part of this transaction.
-    window_bytes : int
-        Bytes that are sent ahead of their acknowledgements.
+    `transaction`: append to the segment's part of this transaction. `window_bytes`: bytes that are sent ahead of their
+    acknowledgements.
 
-    Attributes
-    ----------
-    skipped_events : int
-        Events that were left out, or whose place in the segment is unknown: an earlier attempt stored them, or this one
-        did and lost both the acknowledgement and their trace.
+    `skipped_events`: events that were left out, or whose place in the segment is unknown: an earlier attempt stored
+    them, or this one did and lost both the acknowledgement and their trace.
 
     `append`, `flush` and `last_event_number` raise TransactionNotOpenError if the transaction has ended or is sealed
     for the commit, SegmentSealedError and SegmentNotFoundError without a transaction, WriterFencedError if another
@@ -161,12 +150,8 @@ class SegmentAppender:
     def append(self, block: Any, event_count: int) -> None:
         """Append a block of whole framed events. Waits only while more than `window_bytes` are on their way.
 
-        Parameters
-        ----------
-        block : buffer
-            Any buffer of bytes; about 1 MiB is a good size. Blocks over 16 MiB are cut between events.
-        event_count : int
-            The number of events in the block.
+        `block`: any buffer of bytes; about 1 MiB is a good size. Blocks over 16 MiB are cut between events.
+        `event_count`: the number of events in the block.
 
         Raises ProtocolError if the number of events is wrong, as far as that is noticed.
         """

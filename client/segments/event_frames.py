@@ -200,10 +200,7 @@ def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int
 def frame(payloads: pa.Array) -> memoryview:
     """Frame events, for `SegmentAppender.append`.
 
-    Parameters
-    ----------
-    payloads : pyarrow.Array
-        The events' payloads, of type binary or large_binary.
+    `payloads`: the events' payloads, of type binary or large_binary.
 
     Returns the frames, without gaps between them.
 
