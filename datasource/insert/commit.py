@@ -128,12 +128,9 @@ class Commit:
         try:
             if not equal:
                 self._copy(messages)
-            self._enter(sum(message.rows for message in messages), add_up_content(messages), request.companion)
-            self._ask()
+            self._commit(sum(message.rows for message in messages), add_up_content(messages), request.companion)
         except PravegaError as error:
             self._resolve(error)
-        else:
-            self._publish()
         if self._target is not self._former:
             clean_up(self._former.abort)
 
@@ -147,9 +144,15 @@ class Commit:
         # If a segment is gone, the commit has begun, and whoever asked for it has logged the content.
         content = Content(rows, sum(info.write_offset for info in infos.values())) if len(infos) == len(ids) else None
         self.step = Step.COMPARED
-        self._enter(rows, content, None)
-        self._ask()
-        self._publish()
+        self._commit(rows, content, None)
+
+    def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
+        """Take the turn of this process, and commit and publish the transaction in it."""
+        self._deadline = time.monotonic() + self._settings.commit_timeout
+        with self._log.take_turn(self._target.id):
+            self._enter(rows, content, companion)
+            self._ask()
+            self._publish()
 
     def _has_begun(self, transaction: Transaction) -> bool:
         """Return whether another process has asked for the commit: then only its version is missing."""
@@ -176,7 +179,6 @@ class Commit:
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
-        self._deadline = time.monotonic() + self._settings.commit_timeout
         begun = self._has_begun(self._target)
         self._is_logged = begun or self._log.enter(
             self._target.id, rows=rows, operation=self._request.operation, content=content, companion=companion
