@@ -25,6 +25,7 @@ from ..scan.keyed_segments import find_segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
+from ..scan.reader import choose_part_bytes
 from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
@@ -78,6 +79,7 @@ class EventTable(TableKind):
             schemas=schemas,
             places=Places(rows.choosing) if rows.choosing else None,
             segments=self._segments(measured.slices, rows.conditions),
+            part_bytes=choose_part_bytes(measured.slices, rows.tasks, self.options),
         )
         return plan_events(read, measured, rows, selection)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
@@ -67,6 +69,34 @@ def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> i
         else:
             high = middle - 1
     return border
+
+
+def divide(log: CommitLog, slices: Sequence[SegmentSlice], most: int) -> list[SegmentSlice]:
+    """Divide slices of more than `most` bytes at ends of versions, into parts of about equal size.
+
+    Other borders between events are not known, so that a slice within one version stays whole.
+    """
+    if all(piece.end - piece.start <= most for piece in slices):
+        return list(slices)
+    try:
+        cuts = [version.cut for version in log.versions()]
+    except PermissionDeniedError:
+        return list(slices)
+    return [part for piece in slices for part in _divide_at(cuts, piece, most)]
+
+
+def _divide_at(cuts: Iterable[StreamCut], piece: SegmentSlice, most: int) -> list[SegmentSlice]:
+    size = piece.end - piece.start
+    parts = -(-size // most)
+    if parts < 2:
+        return [piece]
+    borders = sorted({end for cut in cuts if piece.start < (end := find_end_in(piece, cut)) < piece.end})
+    chosen = {piece.start, piece.end}
+    for number in range(1, parts if borders else 1):
+        best = piece.start + size * number // parts
+        next_one = bisect_left(borders, best)
+        chosen.add(min(borders[max(next_one - 1, 0) : next_one + 1], key=lambda border: abs(border - best)))
+    return [replace(piece, start=start, end=end) for start, end in pairwise(sorted(chosen))]
 
 
 def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:

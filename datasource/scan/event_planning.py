@@ -29,7 +29,7 @@ from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COL
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
-from .borders import start_later
+from .borders import divide, start_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .places import Places, Span
@@ -119,7 +119,8 @@ class EventSelection:
     `parts` are the parts of the slices to read, if not all. With `versions` the events are changes, with
     CHANGE_COLUMNS. `query` names the streaming query that reads them, if any. `times` are those of a micro-batch;
     without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for
-    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read.
+    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read. Slices of more than
+    `part_bytes` are divided where borders between events are known; None leaves them whole.
     """
 
     parts: Sequence[SegmentSlice] | None = None
@@ -129,6 +130,7 @@ class EventSelection:
     schemas: Callable[[], WriterSchemas] | None = None
     places: Places | None = None
     segments: Collection[int] | None = None
+    part_bytes: int | None = None
 
 
 ALL_EVENTS = EventSelection()
@@ -167,10 +169,16 @@ def plan_events(
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
-    parts = [(piece, None) for piece in left] if places is None else _select_places(pravega, stream, left, places)
+    if places is not None:
+        parts = _select_places(pravega, stream, left, places)
+    elif selection.part_bytes is None or rows.limit is not None or rows.few:
+        parts = [(piece, None) for piece in left]
+    else:
+        parts = [(piece, None) for piece in divide(CommitLog(pravega, stream), left, selection.part_bytes)]
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
     extent = measure_extent([partition.read for partition in partitions])
+    extent["segments"] = len({piece.segment_id for piece, _ in parts})
     extent["tail"] = measure_extent(measured.slices)["tail"]
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(

@@ -21,7 +21,7 @@ from .borders import count_events_by_log
 from .conditions import Condition, Sieve, can_evaluate
 from .counts import Counts, find_counts
 from .planned_scan import PlannedScan, RowSource
-from .reader import PlannedReader, SegmentScanReader
+from .reader import TASKS_OF_A_CORE, PlannedReader, SegmentScanReader
 from .scan_request import ScanRequest, WantedRows
 
 
@@ -134,6 +134,9 @@ class PushDown:
         required, limit = request.row_columns, request.row_limit
         filtered = bool(sieved) or request.filtered
         by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
+        tasks = [] if request.cores is None else [request.cores * TASKS_OF_A_CORE]
+        if (least := opened.options.get(o.MIN_PARTITIONS)) is not None:
+            tasks.append(least)
         rows = WantedRows(
             columns=required if request.every is None else choose_columns_to_read(required, sieved, request.every),
             limit=None if filtered else limit,
@@ -144,6 +147,7 @@ class PushDown:
             search=request.search,
             files=request.files,
             counted=request.counted,
+            tasks=max(tasks, default=None),
         )
         return cls(opened, request, rows, sieved)
 
@@ -159,10 +163,10 @@ class PushDown:
 
     def _share_tasks(self, source: RowSource) -> RowSource:
         """Let small slices share tasks, as long as there are enough tasks to keep the cores busy."""
-        cores = self.request.cores
-        if cores is None or not isinstance(source.reader, SegmentScanReader):
+        tasks, most = self.wanted.tasks, self.opened.options.get(o.MAX_BYTES_PER_TASK)
+        if (tasks is None and most is None) or not isinstance(source.reader, SegmentScanReader):
             return source
-        return replace(source, reader=source.reader.for_cores(cores))
+        return replace(source, reader=source.reader.share(tasks, most))
 
 
 def _select_exact_hints(request: ScanRequest) -> list[Condition]:

@@ -20,6 +20,7 @@ from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import format_count
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
+from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
@@ -116,13 +117,15 @@ class SmallSlices(InputPartition):
 class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
     """One partition for each slice, with its events in order; small slices share a partition."""
 
-    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], cores: int | None = None) -> None:
-        super().__init__(plan, group_slices(slices, cores))
+    def __init__(
+        self, plan: EventScanPlan, slices: Sequence[SlicePartition], tasks: int | None = None, most: int | None = None
+    ) -> None:
+        super().__init__(plan, group_slices(slices, tasks, most))
 
-    def for_cores(self, cores: int) -> SegmentScanReader:
-        """Return a reader of the same events with as many tasks as suit this number of cores."""
+    def share(self, tasks: int | None, most: int | None) -> SegmentScanReader:
+        """Return a reader of the same events whose small slices share tasks as `group_slices` says."""
         slices = [piece for partition in self.planned for piece in list_slices(partition)]
-        return SegmentScanReader(self._plan, slices, cores)
+        return SegmentScanReader(self._plan, slices, tasks, most)
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
@@ -149,16 +152,28 @@ def list_slices(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
 
 
-def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> list[SlicePartition | SmallSlices]:
+def choose_part_bytes(slices: Sequence[SegmentSlice], tasks: int | None, options: o.Options) -> int:
+    """Return how many bytes of a slice one task should read, if that number of tasks is enough."""
+    total = sum(piece.end - piece.start for piece in slices)
+    most, least = options.get(o.MAX_BYTES_PER_TASK), options.get(o.MIN_PARTITIONS)
+    if most is None:
+        most = min(max(total // (tasks or ENOUGH_TASKS), MODERATE_BYTES), LARGE_BYTES)
+    return most if least is None else max(min(most, total // least), 1)
+
+
+def group_slices(
+    slices: Sequence[SlicePartition], tasks: int | None = None, most: int | None = None
+) -> list[SlicePartition | SmallSlices]:
     """Return partitions for slices: neighbours share one as long as they are small together.
 
     Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
     "Small" depends on the size of the scan: otherwise a scan of many segments would mostly start and end tasks.
+    `tasks` are enough; None if nothing is known of the cores. One that has several slices reads `most` bytes at most.
     """
     lengths = [piece.read.end - piece.read.start for piece in slices]
-    enough_tasks, most = (ENOUGH_TASKS, MODERATE_BYTES) if cores is None else (cores * TASKS_OF_A_CORE, LARGE_BYTES)
+    enough_tasks, largest = (ENOUGH_TASKS, MODERATE_BYTES) if tasks is None else (tasks, LARGE_BYTES)
     share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than an equal share, or one task would be left over
-    small_bytes = min(max(SMALL_BYTES, share), most)
+    small_bytes = min(max(SMALL_BYTES, share), largest if most is None else most)
     partitions: list[SlicePartition | SmallSlices] = []
     small: list[SlicePartition] = []
     size = 0

@@ -94,10 +94,9 @@ class TestTasks:
         insert_numbers(pravega, table, 0, 200_000, keys=1009)
         reader = scan(pravega, table).reader
         assert isinstance(reader, SegmentScanReader)
-        assert [len(reader.for_cores(cores).planned) for cores in (1, 2, 64)] == [2, 4, 12]
+        assert [len(reader.share(tasks, None).planned) for tasks in (2, 4, 128)] == [2, 4, 12]
         slices = [
-            [partition for task in of.planned for partition in list_slices(task)]
-            for of in (reader, reader.for_cores(2))
+            [partition for task in of.planned for partition in list_slices(task)] for of in (reader, reader.share(4, None))
         ]
         assert slices[0] == slices[1]
 
