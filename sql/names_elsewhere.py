@@ -28,6 +28,7 @@ OURS = {
     "end-snapshot-id": "end-version",
     "streaming-max-rows-per-micro-batch": "max-rows-per-trigger",
     "streaming-max-files-per-micro-batch": "max-bytes-per-trigger",
+    "split-size": "max-bytes-per-task",
     "compression": "codec",
     "key": "routing-key",
     "partitionby": "routing-key",
@@ -64,9 +65,7 @@ _INSTEAD = {
     "streaming-skip-overwrite-snapshots": _NO_CHANGES,
     "readchangefeed": _CHANGES,
     "readchangedata": _CHANGES,
-    "minpartitions": _SEGMENTS,
     "maxrecordsperpartition": _SEGMENTS,
-    "split-size": _SEGMENTS,
     "assign": "A query reads all segments: leave the option out. Conditions on the routing key read only those that "
     "may hold it, and _segment is a hidden column.",
     "startingoffsetsbytimestampstrategy": "Leave it out: a read begins with the first version that was published from "

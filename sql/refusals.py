@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from pyspark_pravega.errors import InvalidOptionError
 
 from .identifiers import quote
-from .options import AT_CONSUMER, CONSUMER, MAX_EVENT_TIME_DRIFT, START_STREAM_CUT, Options
+from .options import (
+    AT_CONSUMER,
+    CONSUMER,
+    MAX_BYTES_PER_TASK,
+    MAX_EVENT_TIME_DRIFT,
+    MIN_PARTITIONS,
+    START_STREAM_CUT,
+    Options,
+    Source,
+)
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
@@ -270,6 +279,17 @@ def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None
             "spark.readStream.option('consumer', '...').table('...'). Leave it out"
             f"{hint}."
         )
+
+
+def refuse_division(options: Options) -> None:
+    """Raise InvalidOptionError if a streaming query is told into how many tasks it should divide its segments."""
+    for option in (MIN_PARTITIONS, MAX_BYTES_PER_TASK):
+        if options.source(option) is Source.QUERY:
+            raise InvalidOptionError(
+                f"'{options.name(option)}'='{options.text(option)}' is given, but a micro-batch reads each segment in "
+                "one task, so that events keep their order. It is an option of batch scans: leave it out. The table "
+                "property 'scaling.min-segments' says how many segments there are."
+            )
 
 
 def refuse_drift(options: Options, what: str) -> None:

@@ -17,6 +17,7 @@ from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQuer
 from pyspark_pravega.datasource.stream_source.source import MicroBatchEnd, StreamReader, StreamSource
 from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
+from pyspark_pravega.sql.refusals import refuse_division
 
 from .. import protocol as r
 from ..protocol.service_replies import PlannedRead
@@ -90,7 +91,9 @@ class StreamingReads:
         read = self._opened.find(query.checkpoint)
         if read is not None and (read.query, read.conf, read.pravega) == (query, catalog.conf, catalog.pravega):
             return read.source
-        opened = open_table(catalog.pravega, query.table, resolve_read(catalog.options, query.table, query.options))
+        options = resolve_read(catalog.options, query.table, query.options)
+        refuse_division(options)
+        opened = open_table(catalog.pravega, query.table, options)
         reader = StreamReader(
             name_table(catalog, query.table),
             query.id,

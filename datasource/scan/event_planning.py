@@ -169,12 +169,14 @@ def plan_events(
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
+    # In the other modes, what follows bytes that are no event is one bad event: the same for any number of tasks.
+    is_dividable = rule.mode == FAILFAST and rows.limit is None and not rows.few
     if places is not None:
         parts = _select_places(pravega, stream, left, places)
-    elif selection.part_bytes is None or rows.limit is not None or rows.few:
-        parts = [(piece, None) for piece in left]
-    else:
+    elif selection.part_bytes is not None and is_dividable:
         parts = [(piece, None) for piece in divide(CommitLog(pravega, stream), left, selection.part_bytes)]
+    else:
+        parts = [(piece, None) for piece in left]
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
     extent = measure_extent([partition.read for partition in partitions])

@@ -164,7 +164,7 @@ KAFKA = {
     "subscribe": ("sensor", "Did you mean 'stream'"),
     "startingOffsets": ("earliest", "Did you mean 'startStreamCut'"),
     "maxOffsetsPerTrigger": ("1000", "Did you mean 'maxRowsPerTrigger'"),
-    "minPartitions": ("4", "'scaling.min-segments'"),
+    "maxRecordsPerPartition": ("4", "'scaling.min-segments'"),
     "groupIdPrefix": ("x", "Did you mean 'consumer'"),
     "includeHeaders": ("true", "have no headers"),
 }
@@ -196,6 +196,16 @@ def test_the_same_by_options_and_in_sql(spark: SparkSession, namespace: str, sco
         spark.sql(f"SELECT * FROM STREAM {namespace}.source WITH ({options})")
     with pytest.raises(AnalysisException, match=f"{OPTION}.*'startingOffsets'.*'maxOffsetsPerTrigger'"):
         spark.readStream.options(startingOffsets="latest", maxOffsetsPerTrigger="5").changes(f"{namespace}.source")
+
+
+@pytest.mark.parametrize(("key", "value"), [("minPartitions", "4"), ("max-bytes-per-task", "16m")])
+def test_micro_batches_do_not_divide_segments(
+    spark: SparkSession, namespace: str, tmp_path: Path, key: str, value: str
+) -> None:
+    rows = spark.readStream.option(key, value).table(f"{namespace}.source")
+    with pytest.raises(StreamingQueryException, match=f"'{key}'='{value}' is given, but a micro-batch reads each"):
+        written(rows, tmp_path).format("noop").start().awaitTermination(PATIENCE)
+    assert spark.read.option(key, value).table(f"{namespace}.source").count() == 2
 
 
 def test_right_options_are_taken(spark: SparkSession, namespace: str, tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ class TestScans:
         assert len(halves.reader.partitions()) == 2 and rows(halves) == expected
         few = scan(pravega, table, limit=3, min_partitions=str(VERSIONS))
         assert len(few.reader.partitions()) == 1 and rows(few) == expected[:3]
+        lenient = scan(pravega, table, mode="dropmalformed", min_partitions=str(VERSIONS))
+        assert len(lenient.reader.partitions()) == 1 and rows(lenient) == expected
         log = CommitLog(pravega, table.stream)
         cut = log.versions(5, 5)[0].cut.to_text()
         later = scan(pravega, table, start_stream_cut=cut, min_partitions="64")

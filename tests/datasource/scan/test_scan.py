@@ -96,7 +96,8 @@ class TestTasks:
         assert isinstance(reader, SegmentScanReader)
         assert [len(reader.share(tasks, None).planned) for tasks in (2, 4, 128)] == [2, 4, 12]
         slices = [
-            [partition for task in of.planned for partition in list_slices(task)] for of in (reader, reader.share(4, None))
+            [partition for task in of.planned for partition in list_slices(task)]
+            for of in (reader, reader.share(4, None))
         ]
         assert slices[0] == slices[1]
 
