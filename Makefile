@@ -258,6 +258,10 @@ bench-streaming: jar native ## Measure streaming queries: latency, sustained thr
 bench-scale: jar native ## Measure and draw how time and memory grow with events, segments, columns, streams (BENCH_ARGS)
 	$(BIN)/python -m bench.scale $(BENCH_ARGS)
 
+.PHONY: bench-parts
+bench-parts: jar native ## Measure what a scan of one segment gains from more tasks (BENCH_ARGS)
+	$(BIN)/python -m bench.parts $(BENCH_ARGS)
+
 .PHONY: bench-writes
 bench-writes: jar native ## Measure and draw INSERT by the size of events, and as root by the rate of a link (BENCH_ARGS)
 	$(BIN)/python -m bench.scale writes plot $(BENCH_ARGS)
