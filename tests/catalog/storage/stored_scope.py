@@ -101,6 +101,9 @@ def outline(saved: dict[str, Any]) -> Any:
     # Their texts have the scope's name.
     schemas = {name: {**group, "schemas": len(group["schemas"])} for name, group in saved["schemas"].items()}
     offsets = json.loads(saved["checkpoint"]["offsets/0"].splitlines()[-1])
+    # Offsets of version 0.1.0 may have it or not (tests/datasource/stream_source/test_offsets.py reads both), and a
+    # stream that is restored from a file is created at another time.
+    offsets.pop("created", None)
     return json.loads(json.dumps([tables, streams, schemas, sorted(saved["checkpoint"]), sorted(offsets)]))
 
 
