@@ -65,9 +65,10 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
         return tuple(_decode(kind, each, name) for kind, each in zip(kinds, value, strict=True))
     if origin is Mapping and arguments[1] is Any and isinstance(value, list):
         return dict(value)
-    if origin is Mapping and isinstance(value, list | dict):
-        pairs = value.items() if isinstance(value, dict) else value
-        return {_check_text(key, name): _check_text(each, name) for key, each in pairs}
+    if origin is Mapping and isinstance(value, dict):
+        return {_check_text(key, name): _check_text(each, name) for key, each in value.items()}
+    if origin is Mapping and isinstance(value, list) and all(isinstance(one, list) and len(one) == 2 for one in value):
+        return {_check_text(key, name): _check_text(each, name) for key, each in value}
     if kind is str and isinstance(value, str):
         return _check_text(value, name)
     if kind is StructType and isinstance(value, str):

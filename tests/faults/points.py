@@ -23,15 +23,15 @@ class Point:
 
 POINTS = (
     # In the order of a micro-batch from table to table.
-    Point("look", "service", "datasource.stream_source.planning:TableStream.end:after"),
-    Point("plan", "service", "datasource.stream_source.planning:TableStream.slices:after"),
+    Point("look", "service", "datasource.stream_source.batch_planning:TableStream.end:after"),
+    Point("plan", "service", "datasource.stream_source.batch_planning:TableStream.slices:after"),
     Point("begin", "service", "client.transaction:Transaction.begin:before"),
     Point("begun", "service", "client.transaction:Transaction.begin:after"),
     Point("read", "worker", "client.segments.range_reader:SegmentRangeReader.__init__:after"),
     Point("encoded", "worker", "datasource.insert.task_output:TaskOutput.finish:before"),
     Point("append", "worker", "client.segments.append:SegmentAppender.append:after"),
     Point("appended", "worker", "client.segments.append:SegmentAppender.flush:after"),
-    Point("ledger", "service", "datasource.commit_log.table:LogTable.read_companion:after"),
+    Point("ledger", "service", "datasource.commit_log.log_table:LogTable.read_companion:after"),
     Point("seal", "service", "client.segments.store:SegmentStore.seal_segments:before"),
     Point("sealed", "service", "client.segments.store:SegmentStore.seal_segments:after"),
     Point("claim", "service", "datasource.commit_log.commit_log:CommitLog.enter:before"),
