@@ -23,9 +23,8 @@ from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
-from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
+from ..scan.event_planning import EventSelection, Measured, choose_sharing, measure_slices, plan_events
 from ..scan.planned_scan import PlannedScan
-from ..scan.reader import choose_part_bytes
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
@@ -57,8 +56,7 @@ def plan_appended(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedSc
     newest = max((version.number for version in versions), default=0)
     by_segment = map_segment_versions(stream, slices, versions, first)
     parts = _cut_by_versions(stream, slices, by_segment, rows.choosing) if rows.choosing else None
-    part_bytes = choose_part_bytes(slices, rows.tasks, read.options)
-    selection = EventSelection(parts, versions=by_segment, part_bytes=part_bytes)
+    selection = EventSelection(parts, versions=by_segment, sharing=choose_sharing(read, rows))
     return plan_events(read, Measured(slices, newest=newest), rows, selection)
 
 

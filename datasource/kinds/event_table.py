@@ -20,12 +20,18 @@ from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_r
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letter_stream import check_target
-from ..scan.event_planning import EventSelection, Measured, look_up_likely_schemas, measure_scan, plan_events
+from ..scan.event_planning import (
+    EventSelection,
+    Measured,
+    choose_sharing,
+    look_up_likely_schemas,
+    measure_scan,
+    plan_events,
+)
 from ..scan.keyed_segments import find_segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
-from ..scan.reader import choose_part_bytes
 from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
@@ -79,7 +85,7 @@ class EventTable(TableKind):
             schemas=schemas,
             places=Places(rows.choosing) if rows.choosing else None,
             segments=self._segments(measured.slices, rows.conditions),
-            part_bytes=choose_part_bytes(measured.slices, rows.tasks, self.options),
+            sharing=choose_sharing(read, rows),
         )
         return plan_events(read, measured, rows, selection)
 

@@ -190,7 +190,7 @@ class MergedStreams(EventTable):
         def plan_member(number: int, columns: StructType) -> PlannedScan:
             earlier = _take_end_of_member(rows.earlier, number)
             member = self._member(number)
-            planned = member._plan_rows(replace(rows, columns=columns, earlier=earlier, choosing=others))
+            planned = member._plan_rows(replace(rows, columns=columns, earlier=earlier, choosing=others, cores=None))
             # One that is not read is measured all the same: other scans of the query end where this one does.
             return planned if _can_fulfil(origins[number], about_origin) else _drop_partitions(planned)
 

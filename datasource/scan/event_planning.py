@@ -34,7 +34,7 @@ from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
-from .reader import SegmentScanReader, SlicePartition
+from .reader import SegmentScanReader, Sharing, SlicePartition
 from .scan_request import WantedRows
 
 LOG = logging.getLogger(__name__)
@@ -119,8 +119,8 @@ class EventSelection:
     `parts` are the parts of the slices to read, if not all. With `versions` the events are changes, with
     CHANGE_COLUMNS. `query` names the streaming query that reads them, if any. `times` are those of a micro-batch;
     without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for
-    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read. Slices of more than
-    `part_bytes` are divided where borders between events are known; None leaves them whole.
+    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read. A batch scan has a
+    `sharing`, by which slices may be divided where borders between events are known.
     """
 
     parts: Sequence[SegmentSlice] | None = None
@@ -130,7 +130,7 @@ class EventSelection:
     schemas: Callable[[], WriterSchemas] | None = None
     places: Places | None = None
     segments: Collection[int] | None = None
-    part_bytes: int | None = None
+    sharing: Sharing | None = None
 
 
 ALL_EVENTS = EventSelection()
@@ -171,10 +171,12 @@ def plan_events(
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
     # In the other modes, what follows bytes that are no event is one bad event: the same for any number of tasks.
     is_dividable = rule.mode == FAILFAST and rows.limit is None and not rows.few
+    sharing = selection.sharing or Sharing()
+    part_bytes = sharing.find_part_bytes(left) if is_dividable else None
     if places is not None:
         parts = _select_places(pravega, stream, left, places)
-    elif selection.part_bytes is not None and is_dividable:
-        parts = [(piece, None) for piece in divide(CommitLog(pravega, stream), left, selection.part_bytes)]
+    elif part_bytes is not None:
+        parts = [(piece, None) for piece in divide(CommitLog(pravega, stream), left, part_bytes)]
     else:
         parts = [(piece, None) for piece in left]
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
@@ -184,7 +186,7 @@ def plan_events(
     extent["tail"] = measure_extent(measured.slices)["tail"]
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
-        RowSource(SegmentScanReader(plan, partitions), plan.schema, plan.output),
+        RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
         **extent,
         newest=measured.newest,
         about=measured.about,
@@ -218,6 +220,11 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
             LOG.debug("Tasks will ask for the schemas of stream %s: %s", stream, error)
             break
     return schemas
+
+
+def choose_sharing(read: OpenRead, rows: WantedRows) -> Sharing:
+    """Return how the slices of a batch scan share tasks."""
+    return Sharing(rows.cores, read.options.get(o.MIN_PARTITIONS), read.options.get(o.MAX_BYTES_PER_TASK))
 
 
 def has_times(table: StreamTable, required: StructType) -> bool:

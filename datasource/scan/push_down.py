@@ -21,7 +21,7 @@ from .borders import count_events_by_log
 from .conditions import Condition, Sieve, can_evaluate
 from .counts import Counts, find_counts
 from .planned_scan import PlannedScan, RowSource
-from .reader import TASKS_OF_A_CORE, PlannedReader, SegmentScanReader
+from .reader import PlannedReader
 from .scan_request import ScanRequest, WantedRows
 
 
@@ -134,9 +134,6 @@ class PushDown:
         required, limit = request.row_columns, request.row_limit
         filtered = bool(sieved) or request.filtered
         by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
-        tasks = [] if request.cores is None else [request.cores * TASKS_OF_A_CORE]
-        if (least := opened.options.get(o.MIN_PARTITIONS)) is not None:
-            tasks.append(least)
         rows = WantedRows(
             columns=required if request.every is None else choose_columns_to_read(required, sieved, request.every),
             limit=None if filtered else limit,
@@ -147,26 +144,19 @@ class PushDown:
             search=request.search,
             files=request.files,
             counted=request.counted,
-            tasks=max(tasks, default=None),
+            cores=request.cores,
         )
         return cls(opened, request, rows, sieved)
 
     def finish(self, planned: PlannedScan) -> PlannedScan:
         """Add what tasks do with the wanted rows to the plan of these."""
         request, count, aggregation = self.request, None, self.request.aggregation
-        source = sieve(self._share_tasks(planned.source), self.sieved, request.row_columns, request.row_limit)
+        source = sieve(planned.source, self.sieved, request.row_columns, request.row_limit)
         if aggregation is not None:
             if aggregation.only_counts_rows and not request.conditions:
                 count = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
             source = begin_aggregates(source, aggregation, request.columns)
         return replace(planned, source=source, known=count)
-
-    def _share_tasks(self, source: RowSource) -> RowSource:
-        """Let small slices share tasks, as long as there are enough tasks to keep the cores busy."""
-        tasks, most = self.wanted.tasks, self.opened.options.get(o.MAX_BYTES_PER_TASK)
-        if (tasks is None and most is None) or not isinstance(source.reader, SegmentScanReader):
-            return source
-        return replace(source, reader=source.reader.share(tasks, most))
 
 
 def _select_exact_hints(request: ScanRequest) -> list[Condition]:

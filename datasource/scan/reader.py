@@ -20,7 +20,6 @@ from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import format_count
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
-from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
@@ -114,18 +113,69 @@ class SmallSlices(InputPartition):
     slices: tuple[SlicePartition, ...]
 
 
+@dataclass(frozen=True)
+class Sharing:
+    """How the slices of a scan share tasks.
+
+    Spark can run as many tasks at once as it has `cores`; None if that is unknown. A query may want `least` tasks, and
+    `most` bytes in each.
+    """
+
+    cores: int | None = None
+    least: int | None = None
+    most: int | None = None
+
+    def find_part_bytes(self, slices: Sequence[SegmentSlice]) -> int | None:
+        """Return into parts of how many bytes slices should be divided; None if they need not be."""
+        total = sum(piece.end - piece.start for piece in slices)
+        share = None if self.least is None else max(total // self.least, 1)
+        return min((size for size in (share, self.most) if size is not None), default=None)
+
+    def group(self, slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
+        """Return partitions for slices: neighbours share one as long as they are small together.
+
+        Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the
+        newest. "Small" depends on the size of the scan: otherwise a scan of many segments would mostly start and end
+        tasks.
+        """
+        enough_tasks, largest = (
+            (ENOUGH_TASKS, MODERATE_BYTES) if self.cores is None else (self.cores * TASKS_OF_A_CORE, LARGE_BYTES)
+        )
+        total = sum(partition.read.end - partition.read.start for partition in slices)
+        # A little more than an equal share, or one task would be left over.
+        small_bytes = min(max(SMALL_BYTES, total * 9 // (8 * enough_tasks)), largest)
+        partitions = _join_neighbours(slices, small_bytes if self.most is None else min(small_bytes, self.most))
+        if self.least is not None and len(partitions) < self.least:
+            return _join_neighbours(slices, min(SMALL_BYTES, total // self.least))
+        return partitions
+
+
+def _join_neighbours(slices: Sequence[SlicePartition], most: int) -> list[SlicePartition | SmallSlices]:
+    partitions: list[SlicePartition | SmallSlices] = []
+    small: list[SlicePartition] = []
+    size = 0
+
+    def close() -> None:
+        if small:
+            partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
+            small.clear()
+
+    for piece in slices:
+        length = piece.read.end - piece.read.start
+        if size + length > most:
+            close()
+            size = 0
+        small.append(piece)
+        size += length
+    close()
+    return partitions
+
+
 class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
     """One partition for each slice, with its events in order; small slices share a partition."""
 
-    def __init__(
-        self, plan: EventScanPlan, slices: Sequence[SlicePartition], tasks: int | None = None, most: int | None = None
-    ) -> None:
-        super().__init__(plan, group_slices(slices, tasks, most))
-
-    def share(self, tasks: int | None, most: int | None) -> SegmentScanReader:
-        """Return a reader of the same events whose small slices share tasks as `group_slices` says."""
-        slices = [piece for partition in self.planned for piece in list_slices(partition)]
-        return SegmentScanReader(self._plan, slices, tasks, most)
+    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], sharing: Sharing = Sharing()) -> None:
+        super().__init__(plan, sharing.group(slices))
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
@@ -150,47 +200,6 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
 def list_slices(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
     """Return the slices of a partition, in order."""
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
-
-
-def choose_part_bytes(slices: Sequence[SegmentSlice], tasks: int | None, options: o.Options) -> int:
-    """Return how many bytes of a slice one task should read, if that number of tasks is enough."""
-    total = sum(piece.end - piece.start for piece in slices)
-    most, least = options.get(o.MAX_BYTES_PER_TASK), options.get(o.MIN_PARTITIONS)
-    if most is None:
-        most = min(max(total // (tasks or ENOUGH_TASKS), MODERATE_BYTES), LARGE_BYTES)
-    return most if least is None else max(min(most, total // least), 1)
-
-
-def group_slices(
-    slices: Sequence[SlicePartition], tasks: int | None = None, most: int | None = None
-) -> list[SlicePartition | SmallSlices]:
-    """Return partitions for slices: neighbours share one as long as they are small together.
-
-    Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
-    "Small" depends on the size of the scan: otherwise a scan of many segments would mostly start and end tasks.
-    `tasks` are enough; None if nothing is known of the cores. One that has several slices reads `most` bytes at most.
-    """
-    lengths = [piece.read.end - piece.read.start for piece in slices]
-    enough_tasks, largest = (ENOUGH_TASKS, MODERATE_BYTES) if tasks is None else (tasks, LARGE_BYTES)
-    share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than an equal share, or one task would be left over
-    small_bytes = min(max(SMALL_BYTES, share), largest if most is None else most)
-    partitions: list[SlicePartition | SmallSlices] = []
-    small: list[SlicePartition] = []
-    size = 0
-
-    def close() -> None:
-        if small:
-            partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
-            small.clear()
-
-    for piece, length in zip(slices, lengths, strict=True):
-        if size + length > small_bytes:
-            close()
-            size = 0
-        small.append(piece)
-        size += length
-    close()
-    return partitions
 
 
 @shorten_errors

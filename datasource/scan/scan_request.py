@@ -82,7 +82,7 @@ class WantedRows:
     At most `limit` rows are wanted. With `few`, a few may be enough even without a limit, and a scan of events reads
     little at first. `choosing` are conditions on the places of events, or on versions, by which events are chosen
     before they are decoded. `conditions` are evaluated on the rows: rows that cannot fulfil them may be left out.
-    Large scans should have that many `tasks`; None if nothing is known of the cores.
+    Spark can run as many tasks at once as it has `cores`; None if that is unknown.
     """
 
     columns: StructType
@@ -94,4 +94,4 @@ class WantedRows:
     search: Search = field(default_factory=Search)
     files: Sequence[str] | None = None
     counted: bool = False
-    tasks: int | None = None
+    cores: int | None = None

@@ -215,16 +215,16 @@ MIN_PARTITIONS = Option(
     optional(whole_number(1, 100_000)),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "The fewest tasks of a batch scan, as far as its segments and commits allow: a segment is divided where a commit "
-    "of this package ends. Neighbouring parts of less than 256 KiB together share a task.",
+    "How many tasks a batch scan should have at least, as far as its segments and commits allow: a segment is divided "
+    "where a commit of this package ends. Not set: one task reads a segment.",
 )
 MAX_BYTES_PER_TASK = Option(
     "max-bytes-per-task",
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "The most bytes of a segment that one task of a batch scan reads, as far as its commits allow: it is divided where "
-    "a commit of this package ends. Not set: 16 to 64 MiB, by the size of the scan and the number of cores.",
+    "How many bytes one task of a batch scan should read at most, as far as commits allow: a segment is divided where a "
+    "commit of this package ends. Not set: one task reads a segment.",
 )
 LOOKUP_KEYS_MAX = Option(
     "lookup-keys.max",

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.key_value.key_value_table import ANY
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -18,16 +19,8 @@ from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, make_row
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.borders import _divide_at
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import (
-    ENOUGH_TASKS,
-    LARGE_BYTES,
-    MODERATE_BYTES,
-    SMALL_BYTES,
-    choose_part_bytes,
-    list_slices,
-)
+from pyspark_pravega.datasource.scan.reader import SMALL_BYTES, Sharing, SlicePartition, list_slices
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.sql import options as o
 from tests.datasource.scans import insert_numbers, keyed_table, rows, scan
 
 VERSIONS, EVENTS = 8, 20_000
@@ -36,7 +29,7 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("seed", range(50))
 def test_parts_begin_and_end_at_borders(seed: int) -> None:
-    """200 random segments each: the parts are the segment, cut at borders only, and as equal as the borders allow."""
+    """200 random segments each: the parts are the segment, cut at borders only, and larger only where there is none."""
     chosen = random.Random(seed)
     stream = Stream("s", "t")
     for _ in range(200):
@@ -50,30 +43,44 @@ def test_parts_begin_and_end_at_borders(seed: int) -> None:
         assert [parts[0].start, parts[-1].end] == [piece.start, piece.end]
         assert all(one.end == other.start for one, other in pairwise(parts))
         assert {part.end for part in parts[:-1]} <= set(borders)
-        assert all(part.start < part.end for part in parts) and len(parts) <= -(-size // most)
-        inside = sorted({start, start + size, *(one for one in borders if start < one < start + size)})
-        gap = max(after - before for before, after in pairwise(inside))
-        assert max(part.end - part.start for part in parts) <= min(most, size) + gap
+        for part in parts:
+            inside = [one for one in borders if part.start < one < part.end]
+            assert part.start < part.end and (part.end - part.start <= most or not inside)
+        assert all(other.end - one.start > most for one, other in pairwise(parts)), "two parts would fit into one"
+
+
+PARTS = [SegmentSlice(0, 5, 5 + 400 * MIB), SegmentSlice(1, 0, 10 * MIB), SegmentSlice(2, 0, 10 * MIB)]
 
 
 @pytest.mark.parametrize(
-    ("size", "tasks", "read", "expected"),
+    ("sharing", "expected"),
     [
-        (10 * MIB, None, {}, MODERATE_BYTES),
-        (ENOUGH_TASKS * 20 * MIB, None, {}, 20 * MIB),
-        (1 << 40, None, {}, LARGE_BYTES),
-        (1 << 30, 128, {}, MODERATE_BYTES),
-        (1 << 30, 32, {}, 32 * MIB),
-        (8 * MIB, 4, {"min-partitions": "8"}, MIB),
-        (8 * MIB, 4, {"max-bytes-per-task": "2m"}, 2 * MIB),
-        (8 * MIB, 4, {"max-bytes-per-task": "2m", "min-partitions": "8"}, MIB),
-        (1 << 40, None, {"max-bytes-per-task": "100g"}, 100 << 30),
-        (8, 4, {"min-partitions": "100"}, 1),
-        (0, 4, {"min-partitions": "100"}, 1),
+        (Sharing(), None),
+        (Sharing(cores=64), None),
+        (Sharing(least=3), 140 * MIB),
+        (Sharing(most=16 * MIB), 16 * MIB),
+        (Sharing(least=3, most=16 * MIB), 16 * MIB),
+        (Sharing(least=100, most=16 * MIB), 420 * MIB // 100),
+        (Sharing(least=10**9), 1),
     ],
 )
-def test_the_size_of_a_part(size: int, tasks: int | None, read: dict[str, str], expected: int) -> None:
-    assert choose_part_bytes([SegmentSlice(0, 5, 5 + size)], tasks, o.resolve(read=read)) == expected
+def test_the_size_of_a_part(sharing: Sharing, expected: int | None) -> None:
+    assert sharing.find_part_bytes(PARTS) == expected
+
+
+@pytest.mark.parametrize(
+    ("sharing", "tasks"),
+    [
+        (Sharing(), [1, 1, 1]),
+        (Sharing(2), [1, 2]),
+        (Sharing(2, least=3), [1, 1, 1]),
+        (Sharing(2, most=10 * MIB), [1, 1, 1]),
+        (Sharing(2, most=20 * MIB), [1, 2]),
+    ],
+)
+def test_parts_that_share_a_task(sharing: Sharing, tasks: list[int]) -> None:
+    slices = [SlicePartition(piece, Endpoint("localhost", 1), "") for piece in PARTS]
+    assert [len(list_slices(partition)) for partition in sharing.group(slices)] == tasks
 
 
 def list_parts(planned: PlannedScan) -> list[SegmentSlice]:
@@ -95,10 +102,11 @@ class TestScans:
         expected = rows(whole)
         assert [row["v"] for row in expected] == list(range(VERSIONS * EVENTS))
         assert rows(divided) == expected
-        small = scan(pravega, table, max_bytes_per_task=str(sum(sizes) // VERSIONS + 1000))
+        small = scan(pravega, table, max_bytes_per_task=str(max(sizes)))
         assert list_parts(small) == list_parts(divided) and len(small.reader.partitions()) == VERSIONS
-        halves = scan(pravega, table, min_partitions="2")
-        assert len(halves.reader.partitions()) == 2 and rows(halves) == expected
+        large = scan(pravega, table, max_bytes_per_task=str(max(sizes) * 4))
+        assert [one.end - one.start for one in list_parts(large)] == [sum(sizes[:4]), sum(sizes[4:])]
+        assert len(large.reader.partitions()) == 2 and rows(large) == expected
         few = scan(pravega, table, limit=3, min_partitions=str(VERSIONS))
         assert len(few.reader.partitions()) == 1 and rows(few) == expected[:3]
         lenient = scan(pravega, table, mode="dropmalformed", min_partitions=str(VERSIONS))

@@ -26,9 +26,8 @@ from pyspark_pravega.datasource.scan.reader import (
     ENOUGH_TASKS,
     MODERATE_BYTES,
     SMALL_BYTES,
-    SegmentScanReader,
+    Sharing,
     SlicePartition,
-    group_slices,
     list_slices,
 )
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
@@ -81,7 +80,7 @@ class TestTasks:
             SlicePartition(SegmentSlice(segment, 7, 7 + size), Endpoint("localhost", 1), "")
             for segment, size in enumerate(sizes)
         ]
-        found = [list_slices(partition) for partition in group_slices(slices)]
+        found = [list_slices(partition) for partition in Sharing().group(slices)]
         assert list(map(len, found)) == tasks
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
@@ -92,14 +91,10 @@ class TestTasks:
     def test_as_many_tasks_as_cores_can_run(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(12))
         insert_numbers(pravega, table, 0, 200_000, keys=1009)
-        reader = scan(pravega, table).reader
-        assert isinstance(reader, SegmentScanReader)
-        assert [len(reader.share(tasks, None).planned) for tasks in (2, 4, 128)] == [2, 4, 12]
-        slices = [
-            [partition for task in of.planned for partition in list_slices(task)]
-            for of in (reader, reader.share(4, None))
-        ]
-        assert slices[0] == slices[1]
+        planned = scan(pravega, table).reader.planned  # type: ignore[attr-defined]
+        slices = [partition for task in planned for partition in list_slices(task)]
+        assert [len(Sharing(cores).group(slices)) for cores in (1, 2, 64)] == [2, 4, 12]
+        assert [part for task in Sharing(2).group(slices) for part in list_slices(task)] == slices
 
     def test_a_limit_is_that_of_each_task(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(4))

@@ -1,0 +1,52 @@
+"""Queries whose scan divides a segment: the answers are those of one task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+VERSIONS = 6
+DIVIDED = {"min-partitions": "6", "max-bytes-per-task": "200k"}
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> Iterator[str]:
+    """A table of one segment, written by several INSERTs, and its rows."""
+    namespace = f"pravega.t{uuid.uuid4().hex[:12]}"
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    name = f"{namespace}.one"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, name STRING, half DOUBLE) USING pravega")
+    for version in range(VERSIONS):
+        rows = f"SELECT id, concat('name ', id % 7), id / 2 FROM range({version * 1000}, {version * 1000 + 1000}, 1, 1)"
+        spark.sql(f"INSERT INTO {name} {rows}")
+    yield name
+    spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("query", "tasks"),
+    [
+        ("SELECT id, name, half, _offset, _event_pointer FROM {t}", VERSIONS),
+        ("SELECT name, count(*), min(half), max(id), sum(id) FROM {t} GROUP BY name ORDER BY name", None),
+        ("SELECT id FROM {t} WHERE name = 'name 3' AND half > 100", VERSIONS),
+        ("SELECT count(*) FROM {t} WHERE id % 2 = 0", None),
+        ("SELECT * FROM {t} LIMIT 5", 1),
+        ("SELECT id, _commit_version FROM {t} CHANGES FROM VERSION 1", VERSIONS),
+        ("SELECT id, _commit_version FROM {t} CHANGES FROM VERSION 3 TO VERSION 4", 2),
+        ("SELECT id FROM {t} VERSION AS OF 2", 2),
+        ("SELECT id FROM {t} WHERE _offset < 20000", 1),
+    ],
+)
+def test_answers_are_those_of_one_task(spark: SparkSession, table: str, query: str, tasks: int | None) -> None:
+    options = ", ".join(f"'{key}'='{value}'" for key, value in DIVIDED.items())
+    before, _, after = query.partition("{t}")
+    place = next((at for at in (" WHERE", " GROUP", " LIMIT") if at in after), None)
+    asked, rest = (after, "") if place is None else (after[: after.index(place)], after[after.index(place) :])
+    whole = spark.sql(f"{before}{table}{after}")
+    divided = spark.sql(f"{before}{table}{asked} WITH ({options}){rest}")
+    assert [tuple(row) for row in divided.collect()] == [tuple(row) for row in whole.collect()]
+    if tasks is not None:
+        assert (whole.rdd.getNumPartitions(), divided.rdd.getNumPartitions()) == (1, tasks)
