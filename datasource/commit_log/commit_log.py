@@ -12,8 +12,8 @@ after measuring, there was none before, so one look is enough.
 
 The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
 the next one becomes first. So each version holds exactly one transaction, and what others appended without this log.
-The server merges the transactions of a stream one after the other anyway. The threads of one process take turns
-before they enter it (`turns.py`). A writer may die at any moment: the
+The server merges the transactions of a stream one after the other anyway. The threads of one process wait for each
+other (`turns.py`), others look at the queue again and again. A writer may die at any moment: the
 writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted too
 long.
 
@@ -49,7 +49,7 @@ from pyspark_pravega.errors import (
 
 from .log_table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .patience import CommitWatch, Patience
-from .turns import Turns
+from .turns import Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +62,9 @@ _PUBLISHING_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
-_TURNS = Turns()
+_BEHIND_SECONDS = 1.0
+"""How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same."""
+_LINES = Lines()
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
@@ -77,7 +79,7 @@ class CommitLog(VersionTable):
         """Limit to `timeout` seconds the wait for a turn, and for a moment without a commit in flight."""
         super().__init__(pravega, stream)
         self._timeout = timeout
-        self._turn_until: float | None = None
+        self._turn: Turn | None = None
 
     def head(self) -> HeadRow | None:
         """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
@@ -89,19 +91,13 @@ class CommitLog(VersionTable):
             return None
 
     @contextmanager
-    def take_turn(self, transaction: uuid.UUID) -> Iterator[None]:
-        """Commit a transaction in the body, while other threads of this process wait that commit to the same stream.
-
-        Raises ServerTimeoutError when the time is over.
-        """
-        self._turn_until = time.monotonic() + self._timeout
-        with _TURNS.take((self._pravega.config.controller_uri, self._stream), self._timeout) as is_first:
-            if not is_first:
-                raise self._make_late_error(transaction)
+    def line_up(self) -> Iterator[None]:
+        """Enter, wait and publish in the body: other threads of this process wait behind this one meanwhile."""
+        with _LINES.line_up((self._pravega.config.controller_uri, self._stream)) as self._turn:
             try:
                 yield
             finally:
-                self._turn_until = None
+                self._turn = None
 
     def enter(
         self,
@@ -121,15 +117,21 @@ class CommitLog(VersionTable):
         raised instead.
         """
         entry = CommitEntry(transaction, rows, operation, content)
-        try:
+
+        def enter() -> None:
             try:
                 self._enter(entry, companion)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
                 self._enter(entry, companion)
+
+        try:
+            enter() if self._turn is None else self._turn.enter(enter)
         except PermissionDeniedError:
             if companion is not None:
                 raise
+            if self._turn is not None:
+                self._turn.leave()
             return False
         self._pravega.known_streams.note_logged(self._stream)
         return True
@@ -163,7 +165,7 @@ class CommitLog(VersionTable):
         """
         if self._known is not None and self._known.head.committing[:1] == (transaction,):
             return
-        deadline = self._turn_until or time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._timeout
         first, first_since, next_status = None, 0.0, 0.0
         watch = CommitWatch(self._pravega, self._stream)
         while True:
@@ -174,21 +176,21 @@ class CommitLog(VersionTable):
                 return
             now = time.monotonic()
             if now > deadline:
-                raise self._make_late_error(transaction, watch.explain())
+                raise ServerTimeoutError(
+                    f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
+                    f"transaction {transaction} did not get its turn.{watch.explain()} Raise the option "
+                    "'transaction.timeout' to wait longer"
+                )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
                 watch.note({})
             elif now > next_status:
                 self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
                 next_status = now + _STATUS_SECONDS
-            time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
-
-    def _make_late_error(self, transaction: uuid.UUID, explanation: str = "") -> ServerTimeoutError:
-        return ServerTimeoutError(
-            f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
-            f"transaction {transaction} did not get its turn.{explanation} Raise the option 'transaction.timeout' to "
-            "wait longer"
-        )
+            if self._turn is not None and self._turn.is_behind:
+                self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
+            else:
+                time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
 
     def _bring_to_its_end(
         self, head: HeadRow, tail: Callable[[], StreamCut], watch: CommitWatch, *, overdue: bool

@@ -147,9 +147,7 @@ class Commit:
         self._commit(rows, content, None)
 
     def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
-        """Take the turn of this process, and commit and publish the transaction in it."""
-        self._deadline = time.monotonic() + self._settings.commit_timeout
-        with self._log.take_turn(self._target.id):
+        with self._log.line_up():
             self._enter(rows, content, companion)
             self._ask()
             self._publish()
@@ -179,6 +177,7 @@ class Commit:
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
+        self._deadline = time.monotonic() + self._settings.commit_timeout
         begun = self._has_begun(self._target)
         self._is_logged = begun or self._log.enter(
             self._target.id, rows=rows, operation=self._request.operation, content=content, companion=companion

@@ -223,7 +223,7 @@ MAX_BYTES_PER_TASK = Option(
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "How many bytes one task of a batch scan should read at most, as far as commits allow: a segment is divided where a "
+    "How many bytes a task of a batch scan should read at most, as far as commits allow: a segment is divided where a "
     "commit of this package ends. Not set: one task reads a segment.",
 )
 LOOKUP_KEYS_MAX = Option(

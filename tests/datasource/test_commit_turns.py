@@ -1,8 +1,9 @@
-"""The threads of one process commit one after the other, first come, first served."""
+"""The threads of one process wait for each other when they commit, and not for the log."""
 
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,40 +14,49 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
-from pyspark_pravega.datasource.commit_log.turns import Turns
+from pyspark_pravega.datasource.commit_log.turns import Lines
 from pyspark_pravega.errors import ServerTimeoutError
 from tests.datasource.transactions import PAYLOAD_BYTES, SETTINGS, begin_insert, insert_into_all, log_rows
 
 
 def test_first_come_first_served() -> None:
-    turns, served, waiting = Turns(), list[int](), list[threading.Thread]()
+    lines, entered, served = Lines(), list[int](), list[int]()
+    threads: list[threading.Thread] = []
 
     def serve(number: int) -> None:
-        with turns.take("a", 60) as is_first:
-            served.append(number if is_first else -1)
+        with lines.line_up("a") as turn:
+            turn.enter(lambda: entered.append(number))
+            while turn.is_behind:
+                turn.wait(60)
+            served.append(number)
 
-    with turns.take("a", 60) as is_first, turns.take("b", 0) as is_first_of_others:
-        assert is_first and is_first_of_others
+    with lines.line_up("a") as first, lines.line_up("b") as other:
+        first.enter(lambda: None)
+        other.enter(lambda: None)
+        assert not first.is_behind and not other.is_behind
         for number in range(5):
-            waiting.append(threading.Thread(target=serve, args=(number,)))
-            waiting[-1].start()
-            while len(turns._waiting["a"]) < number + 2:
-                assert waiting[-1].is_alive()
-        with turns.take("a", 0) as is_first:
-            assert not is_first  # and it waits no longer
+            threads.append(threading.Thread(target=serve, args=(number,)))
+            threads[-1].start()
+            while len(entered) <= number:
+                assert threads[-1].is_alive()
+        with lines.line_up("a") as last:
+            last.enter(lambda: None)
+            last.wait(0)
+            assert last.is_behind  # it waits no longer than that, and gives its place up
         assert served == []
-    for thread in waiting:
+    for thread in threads:
         thread.join()
-    assert served == [0, 1, 2, 3, 4]
-    assert turns._waiting == {}
+    assert entered == served == [0, 1, 2, 3, 4]
+    assert lines._lines == {}
 
 
 def test_a_turn_ends_with_an_error() -> None:
-    turns = Turns()
-    with pytest.raises(ZeroDivisionError), turns.take("a", 0):
-        raise ZeroDivisionError
-    with turns.take("a", 0) as is_first:
-        assert is_first
+    lines = Lines()
+    with pytest.raises(ZeroDivisionError), lines.line_up("a") as turn:
+        turn.enter(lambda: 1 // 0)
+    with lines.line_up("a") as turn:
+        turn.enter(lambda: None)
+        assert not turn.is_behind
 
 
 def test_those_who_wait_do_not_look_at_the_log(
@@ -64,18 +74,34 @@ def test_those_who_wait_do_not_look_at_the_log(
     monkeypatch.setattr(CommitLog, "_head", count)
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda _: insert_into_all(pravega, stream, 1), range(threads * each)))
-    assert looks.count(stream) <= 2 * threads * each
+    assert looks.count(stream) <= 6 * threads * each
     head, *versions = log_rows(pravega, stream.scope)
     assert (head["version"], head["committing"]) == (threads * each + 1, [])
     assert len({row["transaction"] for row in versions}) == len(versions)
 
 
 def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """Whoever waits in line is in the log, where others see it, and leaves it when its time is over."""
     stream = new_stream(1)
-    insert, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES], replace(SETTINGS, commit_timeout=0.2))
-    with CommitLog(pravega, stream).take_turn(insert.transaction.id):
-        with ThreadPoolExecutor(1) as pool, pytest.raises(ServerTimeoutError, match="did not get its turn.*run it"):
-            pool.submit(insert.commit, messages).result()
     insert_into_all(pravega, stream, 1)
+    before, _ = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+    late, late_messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES], replace(SETTINGS, commit_timeout=0.5))
+    log = CommitLog(pravega, stream)
+    with ThreadPoolExecutor(1) as pool, log.line_up():
+        assert log.enter(before.transaction.id, rows=1, operation="INSERT")
+        waiting = pool.submit(late.commit, late_messages)
+        while len(looked := _list_committing(pravega, stream)) < 2:
+            assert not waiting.done()
+        assert looked == (before.transaction.id, late.transaction.id)
+        with pytest.raises(ServerTimeoutError, match="did not get its turn.*run it"):
+            waiting.result()
+        assert _list_committing(pravega, stream) == (before.transaction.id,)
+        log.withdraw(before.transaction.id)
+    insert_into_all(pravega, stream, 1)
+    assert _list_committing(pravega, stream) == ()
+
+
+def _list_committing(pravega: Pravega, stream: Stream) -> tuple[uuid.UUID, ...]:
     head = CommitLog(pravega, stream).head()
-    assert head is not None and (head.version, head.committing) == (1, ())
+    assert head is not None
+    return head.committing

@@ -169,6 +169,7 @@ def test_each_user_has_their_own_login(secure_cluster: ClusterInfo, tmp_path: Pa
         clients["admin"].run(f"DROP NAMESPACE {namespace} CASCADE")
 
 
+@pytest.mark.pipelines
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_tokens_that_expire_under_a_users_login(tmp_path: Path) -> None:
