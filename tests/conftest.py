@@ -19,7 +19,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
-from tests.distribution import ByFile
+from tests.distribution import ByFile, Slice
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
 from tests.scopes import Sweeper
@@ -88,6 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make spark41` and the others keep what they found, and `make check` be quick."""
     parser.addoption("--spark-results", help="a folder for the numbers of tests that passed, by feature")
     parser.addoption("--without-servers", action="store_true", help="only the tests that need nothing but Python")
+    parser.addoption("--slice", help="only a slice of the tests, such as 3/20")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -95,6 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SparkVersions(config.getoption("--spark-results")))
     if config.getoption("--without-servers"):
         config.pluginmanager.register(WithoutServers())
+    if config.getoption("--slice"):
+        config.pluginmanager.register(Slice(config.getoption("--slice")))
     if VERSION < (4, 2):
         read_changes_by_options()
         # Its Python workers leave sockets to the collector.
