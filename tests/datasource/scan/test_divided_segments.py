@@ -16,12 +16,15 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, make_row_key
+from pyspark_pravega.datasource.commit_log.versions import FOLDED
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan.borders import _divide_at
+from pyspark_pravega.datasource.scan import borders
+from pyspark_pravega.datasource.scan.borders import _divide_at, _list_cuts
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import SMALL_BYTES, Sharing, SlicePartition, list_slices
 from pyspark_pravega.errors import PravegaError
 from tests.datasource.scans import insert_numbers, keyed_table, rows, scan
+from tests.datasource.transactions import record_versions
 
 VERSIONS, EVENTS = 8, 20_000
 MIB = 1 << 20
@@ -121,6 +124,23 @@ class TestScans:
         insert_numbers(pravega, table, 0, VERSIONS * EVENTS)
         planned = scan(pravega, table, min_partitions="8")
         assert len(list_parts(planned)) == 1, "one version has one part"
+
+    def test_very_many_versions(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then only some checkpoints of the log are read."""
+        table = keyed_table(new_stream(1))
+        for first in range(0, 4000, 1000):
+            insert_numbers(pravega, table, first, first + 1000)
+            record_versions(pravega, table.stream, 140)
+        log = CommitLog(pravega, table.stream)
+        assert (log.fold(), log.newest()) == (3, 564)
+        expected = rows(scan(pravega, table))
+        assert len(list_parts(scan(pravega, table, min_partitions="8"))) == 4
+        monkeypatch.setattr(borders, "_MOST_CHECKPOINTS", 2)
+        assert len(_list_cuts(log)) == FOLDED
+        few = scan(pravega, table, min_partitions="8")
+        assert len(list_parts(few)) == 3 and rows(few) == expected
 
     def test_a_false_border_is_an_error(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(1))
