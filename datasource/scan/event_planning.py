@@ -182,7 +182,7 @@ def plan_events(
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
     extent = measure_extent([partition.read for partition in partitions])
-    extent["segments"] = len({piece.segment_id for piece, _ in parts})
+    extent["segments"] = len(left if places is None else parts)
     extent["tail"] = measure_extent(measured.slices)["tail"]
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
