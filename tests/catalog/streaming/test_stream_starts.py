@@ -203,8 +203,8 @@ def test_micro_batches_do_not_divide_segments(
     spark: SparkSession, namespace: str, tmp_path: Path, key: str, value: str
 ) -> None:
     rows = spark.readStream.option(key, value).table(f"{namespace}.source")
-    with pytest.raises(StreamingQueryException, match=f"'{key}'='{value}' is given, but a micro-batch reads each"):
-        written(rows, tmp_path).format("noop").start().awaitTermination(PATIENCE)
+    with pytest.raises(AnalysisException, match=f"'{key}'='{value}' is given, but a micro-batch reads each"):
+        written(rows, tmp_path).format("noop").start()
     assert spark.read.option(key, value).table(f"{namespace}.source").count() == 2
 
 
