@@ -199,12 +199,9 @@ def test_the_same_by_options_and_in_sql(spark: SparkSession, namespace: str, sco
 
 
 @pytest.mark.parametrize(("key", "value"), [("minPartitions", "4"), ("max-bytes-per-task", "16m")])
-def test_micro_batches_do_not_divide_segments(
-    spark: SparkSession, namespace: str, tmp_path: Path, key: str, value: str
-) -> None:
-    rows = spark.readStream.option(key, value).table(f"{namespace}.source")
+def test_micro_batches_do_not_divide_segments(spark: SparkSession, namespace: str, key: str, value: str) -> None:
     with pytest.raises(AnalysisException, match=f"'{key}'='{value}' is given, but a micro-batch reads each"):
-        written(rows, tmp_path).format("noop").start()
+        spark.readStream.option(key, value).table(f"{namespace}.source")
     assert spark.read.option(key, value).table(f"{namespace}.source").count() == 2
 
 
