@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.kinds.key_value_entries import KeyValueEntries
+from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
@@ -74,13 +77,18 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
 
     `id` is the id of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
-    kind = find_table_kind(table)
-    if kind.is_merged:
-        merged_tables.drop(catalog, table.stream, id)
-    elif kind.of_stream:
+    undo = _UNDO.get(find_table_kind(table))
+    if undo is None:
         stream_tables.undo_creation(catalog, table.stream, id)
     else:
-        key_value_tables.drop(catalog, table.stream, table.first_segment)
+        undo(catalog, table, id)
+
+
+_UNDO: Mapping[type[TableKind], Callable[[Catalog, StreamTable, str | None], object]] = {
+    MergedStreams: lambda catalog, table, id: merged_tables.drop(catalog, table.stream, id),
+    KeyValueEntries: lambda catalog, table, id: key_value_tables.drop(catalog, table.stream, table.first_segment),
+}
+"""How to undo the creation of tables that are no streams."""
 
 
 class _Scoped(TableInScope):

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
+from pyspark_pravega.formats.core.format import can_share_stream, find_format
 from pyspark_pravega.sql import options as o
 
 from .kinds.opening import find_table_kind, load
@@ -18,7 +18,7 @@ from .tables.hidden_columns import HIDDEN_COLUMNS
 from .tables.loading import read_declared_settings
 from .tables.merged_table import STREAM_COLUMN, Member, MemberChoice, add_stream_column, merge_tables
 from .tables.stored_properties import find_promised_key, read_own_properties
-from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, TableName, find_kind_of_format
+from .tables.stream_table import FIXED_COLUMNS, StreamTable, TableName, find_kind_of_format
 
 _THREADS = 8
 """Streams that are loaded at the same time."""
@@ -72,12 +72,7 @@ def load_members(
 
     def load_member(name: str) -> StreamTable:
         member = _load_named_table(pravega, options, Member.parse(name, scope), schema)
-        if not find_table_kind(member).events_are_rows:
-            raise UnsupportedOperationError(
-                f"The events of stream {member.stream} are changes of rows, and such a table cannot be read as one "
-                f"with others. Name it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or combine the "
-                "tables with UNION ALL."
-            )
+        find_table_kind(member).check_supports("Reading as one of several streams", f"stream {member.stream}")
         return member
 
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -91,19 +86,15 @@ def _check_written_format(pravega: Pravega, options: o.Options, stream: Stream) 
     written as they are, and so is all with a `framing` that is given.
     """
     format = options.get(o.FORMAT)
-    if not options.is_set(o.FORMAT) or options.is_set(o.FRAMING) or format == "raw":
+    if not options.is_set(o.FORMAT) or options.is_set(o.FRAMING):
         return
     declared = read_own_properties(pravega.controller.stream_configuration(stream).tags).get(o.FORMAT.key, format)
-    if declared not in ("raw", format) and any(_is_binary(one) for one in (declared, format)):
+    if not can_share_stream(declared, format):
         raise InvalidOptionError(
             f"'{o.FORMAT.key}'='{format}' is given, but stream {stream} is a table of '{o.FORMAT.key}'='{declared}', "
             f"and each SELECT on it would fail at such an event. Leave '{o.FORMAT.key}' out, to write '{declared}'; or "
             f"add '{o.FRAMING.key}'='none', if other programs than that table read these events."
         )
-
-
-def _is_binary(format: str) -> bool:
-    return format.rpartition("-")[2] in ("avro", "protobuf")
 
 
 def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema: StructType | None) -> StreamTable:
@@ -119,22 +110,16 @@ def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema
             f"Stream {stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its events have the routing key "
             f"'{promised}', one of its own columns. Leave out 'format' and 'framing': the table has its own."
         )
-    if settings.format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key, promised_key=promised)
     if settings.framing == "registry":
         return load(pravega, stream, name.part, schema_version=version).table
-    if schema is None and settings.format in FIXED_COLUMNS:
-        schema = FIXED_COLUMNS[settings.format]
+    schema = FIXED_COLUMNS.get(settings.format, schema)
     if schema is None:
         raise InvalidOptionError(
             f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so the columns of its "
             "events are unknown. Give them with .schema('a INT, b STRING')."
         )
     format = find_format(settings.format)
-    if settings.format in FIXED_COLUMNS:
-        schema = FIXED_COLUMNS[settings.format]
-    else:
-        schema = StructType([field for field in schema if field.name not in HIDDEN_COLUMNS])
+    schema = StructType([field for field in schema if field.name not in HIDDEN_COLUMNS])
     return StreamTable(
         stream,
         settings.format,

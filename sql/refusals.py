@@ -136,6 +136,10 @@ _OF_CHANGES = {
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",
+    "follow": "its rows change as events arrive. Follow its events: load the table `<stream>$changelog`",
+    "replay_dead_letters": "its events are changes of rows, and their order matters",
+    "Reading as one of several streams": "its events are changes of rows. Name the table `<stream>$changelog`, whose "
+    "rows are the events, or combine the tables with UNION ALL",
 }
 """What tables of changes cannot do, besides what no table can."""
 

@@ -7,17 +7,16 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
-from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
+from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
-from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
@@ -142,7 +141,7 @@ def _apply(
         timestamp_aggregation_timeout_ms=configuration.timestamp_aggregation_timeout_ms,
     )
     with undo_on_failure("ALTER TABLE") as undo:
-        if loaded.group is not None and settings.format != "raw":
+        if loaded.group is not None and format_traits(settings.format).registered:
             registry = catalog.pravega.registry(stream.scope)
             policy, before = table_properties.get_policy(settings), loaded.group.compatibility
             # An advanced policy has no name there, so it stays unless the statement sets another one.
@@ -160,9 +159,8 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
 
     A writer without headers, such as a Java serializer that is configured like this, still registers its schema.
     """
-    if find_format(table.format).registry_format is None or not (
-        find_table_kind(table).rows_are_all_events and table.schema_version
-    ):
+    traits = format_traits(table.format)
+    if not traits.registered or traits.changes or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(
         pravega,

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from pyspark_pravega.client.registry.registry_types import Compatibility, SchemaInfo, SchemaVersion
+from pyspark_pravega.client.registry.registry_types import (
+    Compatibility,
+    SchemaInfo,
+    SchemaVersion,
+    is_judged_by_registry,
+)
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
-from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -21,8 +25,15 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.defaults import is_read_as_default
-from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditableFormat, EditedColumn, list_parts
-from pyspark_pravega.formats.core.format import Settings, find_format
+from pyspark_pravega.formats.core.edited_columns import (
+    ELEMENT,
+    VALUE,
+    EditableFormat,
+    EditedColumn,
+    find_editable_format,
+    list_parts,
+)
+from pyspark_pravega.formats.core.format import Settings
 from pyspark_pravega.formats.core.spark_visitor import join_path
 
 from ..protocol import TableChange
@@ -103,14 +114,14 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     of the schema group does not, and both if another program has changed the columns at the same time.
     """
     table = loaded.table
-    format = find_format(table.format)
-    if not find_table_kind(table).rows_are_all_events or not isinstance(format, EditableFormat) or loaded.group is None:
+    format = find_editable_format(table.format)
+    if format is None or loaded.group is None:
         where = "" if loaded.group else ", and its schema is in no schema registry"
         raise UnsupportedOperationError(
             "Its columns cannot be changed: only avro and json tables with a schema in a "
             f"registry allow that. It has 'format'='{table.format}'{where}. Create another table, and INSERT INTO it."
         )
-    if table.format == "avro" and not table.framed:
+    if table.has_one_version:
         raise UnsupportedOperationError(
             "Its columns cannot be changed: with 'framing'='none' its events do not say which version of the "
             "schema they were written with. Create another table, and INSERT INTO it."
@@ -121,7 +132,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     registry = catalog.pravega.registry(table.stream.scope)
     versions = _find_versions(registry, loaded)
     _check_names(format, versions, edited)
-    if table.format == "json":
+    if not is_judged_by_registry(loaded.group.format):
         check_compatible(
             loaded.group.compatibility, [format.spark_schema(version.schema.text) for version in versions], columns
         )
@@ -132,8 +143,7 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
     """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
     settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
-        settings = find_kind_with_format(loaded.table.format).check_settings(columns, settings)
-        spell_columns(settings, columns)
+        find_table_kind(loaded.table).check_schema(columns, settings)
     except InvalidOptionError as error:
         raise InvalidOptionError(
             f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "

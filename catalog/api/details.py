@@ -115,19 +115,12 @@ class ConsumerLag:
     position: str | None
 
 
-def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
-    """Raise UnsupportedOperationError if a key-value table is asked for `what`, which it does not have."""
-    kind = find_table_kind(table)
-    if not kind.of_stream:
-        raise UnsupportedOperationError(kind.refusal(what, name_table(catalog, table)))
-
-
 def measure_table(catalog: Catalog, table: StreamTable, start: str | None) -> TableSize:
     """Measure a table's stream, after a stream cut if one is given.
 
     Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a cut that is not one of the stream.
     """
-    _check_stream(catalog, table, "size")
+    find_table_kind(table).check_supports("size", name_table(catalog, table))
     pravega, stream = catalog.pravega, table.stream
     first = None if start is None else StreamCut.from_text(start)
     slices = take_snapshot(
@@ -141,7 +134,7 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
 
     Raises UnsupportedOperationError for a key-value table.
     """
-    _check_stream(catalog, table, "schema_versions")
+    find_table_kind(table).check_supports("schema_versions", name_table(catalog, table))
     if table.schema_version is None:
         return []
     schemas = []
@@ -161,7 +154,7 @@ def list_versions(catalog: Catalog, table: StreamTable, newest: int | None) -> l
 
     Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a number below 1.
     """
-    _check_stream(catalog, table, "history")
+    find_table_kind(table).check_supports("history", name_table(catalog, table))
     if newest is not None and newest < 1:
         raise InvalidOptionError(f"'newest' is {newest}. Give the number of versions, at least 1, or leave it out.")
     log = CommitLog(catalog.pravega, table.stream)

@@ -75,14 +75,8 @@ class FollowRequest:
 
 def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
     """Yield the rows that come to a table; see `Table.follow`."""
-    table, kind = described.table, find_table_kind(described.table)
-    if not (kind.of_stream or kind.is_merged):
-        raise UnsupportedOperationError(kind.refusal("follow", described.name))
-    if not kind.events_are_rows:
-        raise UnsupportedOperationError(
-            f"The rows of {described.name} change, so they cannot be followed. Follow its events: load the table "
-            f"`{kind.name_of(table)}$changelog`."
-        )
+    table = described.table
+    find_table_kind(table).check_supports("follow", described.name)
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")

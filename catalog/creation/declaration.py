@@ -26,7 +26,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
-from pyspark_pravega.formats.core.edited_columns import EditableFormat
+from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import Format, find_format, list_format_names
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
@@ -165,8 +165,7 @@ def _complete_column(table: str, field: StructField, initial: str | None, format
     sql = (field.metadata or {}).get(CURRENT_DEFAULT)
     if sql is None:
         return field
-    declared_format = find_format(format)
-    if not isinstance(declared_format, EditableFormat) or declared_format.changes:
+    if find_editable_format(format) is None:
         raise UnsupportedOperationError(
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema cannot hold defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."

@@ -25,7 +25,8 @@ from pyspark_pravega.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
 )
-from pyspark_pravega.formats.core.format import find_format, find_registry_format
+from pyspark_pravega.formats.core.edited_columns import find_editable_format
+from pyspark_pravega.formats.core.format import REGISTRY_FORMATS, find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
 from pyspark_pravega.sql.table_settings import TableSettings
@@ -72,7 +73,7 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
         table_properties.check_partitions(shown, request.partitions)
         views.check_no_view(catalog, request)
         merged_tables.check_none(catalog, address)
-        if merged_tables.is_merged(properties):
+        if merged_tables.names_several_streams(properties):
             return merged_tables.create(catalog, address, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):
@@ -235,8 +236,9 @@ def _check_format(existing: str, settings: TableSettings) -> None:
     if existing == find_format(settings.format).registry_format:
         return
     advice = "Choose another table name, or 'format'='raw' to read and write bytes."
-    if existing in ("Avro", "Json"):  # of the others no schema can be made from columns
-        advice = f"Set 'format'='{find_registry_format(existing).name}'."
+    name = REGISTRY_FORMATS.get(existing)
+    if name is not None and find_editable_format(name) is not None:  # others make no schema from columns
+        advice = f"Set 'format'='{name}'."
     raise InvalidOptionError(
         f"'format'='{settings.format}' does not fit: the schema registry has a group of {existing} schemas for this "
         f"stream. {advice}"

@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
-from pyspark_pravega.datasource.key_value.entry_scan import RAW, open_entries, select_value_columns
+from pyspark_pravega.datasource.key_value.entry_scan import open_entries, select_value_columns
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.errors import (
@@ -182,16 +182,13 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
         raise UnsupportedTypeError(
             "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."
         )
-    if format != RAW:
+    try:
         text = find_format(format).schema_text(values, stream.name, stream.scope, properties.get("comment"), settings)
-        return replace(table, schema_text=text), options
-    if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
-        declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in values)
+    except UnsupportedTypeError as error:
         raise UnsupportedTypeError(
-            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY outside the key, but has {declared}. "
-            f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
-        )
-    return table, options
+            f"'{o.VALUE_FORMAT.key}'='{format}' does not fit the columns outside the key: {error.message}"
+        ) from None
+    return replace(table, schema_text=text or None), options
 
 
 def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str:

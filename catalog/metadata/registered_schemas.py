@@ -45,7 +45,7 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
         except InvalidSchemaError:
             text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(version.schema.format, text)
-        normalized = None if text is None or version.schema.format != "Avro" else normalize_schema(text)
+        normalized = None if text is None else normalize_schema(version.schema.format, text)
         yield (
             *(
                 version.version.version,

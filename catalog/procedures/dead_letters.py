@@ -35,7 +35,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
-from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
+from pyspark_pravega.errors import DataLossError, MalformedEventError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
@@ -203,11 +203,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
     table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
-    if not find_table_kind(table).events_are_rows:
-        raise UnsupportedOperationError(
-            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, and their "
-            "order matters."
-        )
+    find_table_kind(table).check_supports("replay_dead_letters", f"stream {table.stream}")
     return table
 
 

@@ -8,10 +8,15 @@ from itertools import count
 
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
-from pyspark_pravega.client.registry.registry_types import Compatibility, SchemaInfo, SchemaVersion, VersionInfo
+from pyspark_pravega.client.registry.registry_types import (
+    Compatibility,
+    SchemaInfo,
+    SchemaVersion,
+    VersionInfo,
+    is_judged_by_registry,
+)
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -82,9 +87,9 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit the columns, None if everything fits."""
     loaded = _load_if_table(catalog, stream)
-    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events:
+    if loaded is None:
         return None
-    if loaded.table.format == "avro" and not loaded.table.framed:
+    if loaded.table.has_one_version:
         return (
             "with 'framing'='none' the table's events do not say which version of the schema they were written with, "
             "so there can be only one version"
@@ -105,7 +110,7 @@ def _judge_by_policy(
     columns: StructType,
 ) -> str | None:
     """Return why the group's policy does not allow a version, None if it does. The registry does not judge JSON."""
-    if schema.format == "Json":
+    if not is_judged_by_registry(schema.format):
         format = find_registry_format(schema.format)
         try:
             check_compatible(policy, [format.spark_schema(version.schema.text) for version in older], columns)
@@ -230,7 +235,7 @@ def _check_columns(
         key=lambda version: version.version.id,
         reverse=True,
     )
-    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events or newest.version.id != deleted.id:
+    if loaded is None or newest.version.id != deleted.id:
         return
     before = others[0]
     try:

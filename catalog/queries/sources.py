@@ -151,17 +151,19 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 
 
 def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
-    kind = find_table_kind(table)
-    name = kind.name_of(table)
-    table = identify_members(catalog, table) if kind.is_merged else table
-    id = None if kind.is_merged else identify_stream(catalog, table.stream)
+    name = find_table_kind(table).name_of(table)
+    id = None
+    if table.members:
+        table = identify_members(catalog, table)
+    else:
+        id = identify_stream(catalog, table.stream)
     return SourceDescription(conf, (table.stream.scope, name), describe_table(catalog, table, id, columns=columns))
 
 
 def _describe_changes(
     catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable
 ) -> SourceDescription:
-    if find_table_kind(table).is_merged:
+    if table.members:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' cannot be used with several streams. Name one of them in '{o.STREAM.key}'."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.registry.registry_types import Compatibility
+from pyspark_pravega.client.registry.registry_types import Compatibility, takes_policy_at_creation
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.datasource.tables.stored_properties import (
@@ -100,9 +100,9 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
 
 
 def choose_creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups only with AllowAny."""
-    avro = find_format(settings.format).registry_format == "Avro"
-    return get_policy(settings) if avro else Compatibility("AllowAny")
+    """Return the policy a schema group is made with."""
+    format = find_format(settings.format).registry_format
+    return get_policy(settings) if takes_policy_at_creation(format) else Compatibility("AllowAny")
 
 
 def choose_later_policy(settings: TableSettings) -> Compatibility | None:
@@ -169,7 +169,7 @@ def show_properties(loaded: LoadedTable) -> dict[str, str]:
             properties[key] = loaded.stored[key]
     if "routing-key" in properties and not format_traits(table.format).changes:
         properties[o.ROUTING_KEY_OF_ALL.key] = loaded.stored.get(o.ROUTING_KEY_OF_ALL.key, "false")
-    if loaded.group is not None and table.format != "raw":
+    if loaded.group is not None and find_format(table.format).registry_format is not None:
         properties["compatibility"] = name_policy(loaded.group.compatibility)
     return properties | show_stream_properties(configuration)
 

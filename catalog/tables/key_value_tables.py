@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME as COMMIT_LOG
-from pyspark_pravega.datasource.key_value.entry_scan import RAW, open_entries
+from pyspark_pravega.datasource.key_value.entry_scan import open_entries
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
 from pyspark_pravega.datasource.tables.stream_table import (
     KEY_VALUE_TABLE,
@@ -134,7 +134,7 @@ def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfigurati
         (KeyColumn("key", BINARY, primary),), (KeyColumn("secondary_key", BINARY, secondary),) if secondary else ()
     )
     columns = [StructField(name, BinaryType(), False) for name in (*keys.names, "value")]
-    return make_entries_table(stream, RAW, StructType(columns), keys)
+    return make_entries_table(stream, "raw", StructType(columns), keys)
 
 
 def _describe_declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:

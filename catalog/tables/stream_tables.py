@@ -76,13 +76,13 @@ def wait_for_schema(
 
 def is_adoptable(loaded: LoadedTable) -> bool:
     """Return whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
-    return "format" not in loaded.stored and (loaded.table.format == "raw" or has_envelopes(loaded))
+    return "format" not in loaded.stored and (loaded.table.schema_text is None or has_envelopes(loaded))
 
 
 def has_envelopes(loaded: LoadedTable) -> bool:
     """Return whether others registered a schema of Debezium's envelopes for its events."""
     table = loaded.table
-    return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
+    return table.schema_text is not None and is_envelope(table.format, table.schema_text)
 
 
 def find_complete(catalog: Catalog, stream: Stream) -> LoadedTable | None:

@@ -31,9 +31,8 @@ def travel_to(catalog: Catalog, described: TableDescription, travel: TimeTravel 
     """
     if travel is None:
         return described
-    stream, kind = described.table.stream, find_table_kind(described.table)
-    if not kind.of_stream:
-        raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
+    stream = described.table.stream
+    find_table_kind(described.table).check_supports("VERSION AS OF", described.name)
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if travel.unit == TIMESTAMP:
             point = find_point_of_time(catalog.pravega, stream, int(travel.text))
@@ -49,16 +48,16 @@ def check_column_options(catalog: Catalog, table: StreamTable, settings: Mapping
 
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
-    kind = find_table_kind(table)
-    if catalog.by_options or not (kind.of_stream or kind.is_merged):
-        return
-    if not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
+    keys = {key.lower() for key in settings}
+    checked = [option for option in find_table_kind(table).options_of_columns if option.key in keys]
+    if catalog.by_options or not checked:
         return
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = resolve_read(catalog.options, table, settings)
-        if kind.events_are_rows:
+        if o.MODE in checked:
             _check_mode(table, options)
-        _check_version(table, options.get(o.SCHEMA_VERSION))
+        if o.SCHEMA_VERSION in checked:
+            _check_version(table, options.get(o.SCHEMA_VERSION))
 
 
 def _check_mode(table: StreamTable, options: o.Options) -> None:

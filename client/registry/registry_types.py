@@ -165,6 +165,19 @@ class Rule:
         return cls(value["name"], None if till is None else VersionInfo.from_json(till))
 
 
+def takes_policy_at_creation(format: str | None) -> bool:
+    """Return whether a schema group of a format can be created with any policy.
+
+    Registry 0.6.0 creates groups of other formats than Avro only with AllowAny, and changes the policy afterwards.
+    """
+    return format == "Avro"
+
+
+def is_judged_by_registry(format: str) -> bool:
+    """Return whether the registry applies the policy of a group to new schemas of a format: not to those in JSON."""
+    return format != "Json"
+
+
 @dataclass(frozen=True)
 class Compatibility:
     """The policy by which a group accepts new schemas.

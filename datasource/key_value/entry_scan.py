@@ -27,7 +27,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, find_format
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, add_counts, make_null_counts
@@ -40,7 +40,6 @@ from ..workers.connections import borrow_connection
 from .keys import decode_keys
 from .ranges import Ranges, choose_fewest_requests, find_key_ranges
 
-RAW = "raw"
 _Page: TypeAlias = tuple[list[bytes], list[bytes]]
 """Keys, and their values or none."""
 
@@ -258,10 +257,8 @@ class _Rows:
         self.output = arrow_schema(plan.output)
         self._values = select_value_columns(plan.table, plan.schema)
         self.values_wanted = bool(self._values.fields)
-        self._decoder: Decoder | None = None
-        if self.values_wanted and plan.table.format != RAW:
-            format = find_format(plan.table.format)
-            self._decoder = format.decoder(self._values, plan.table.schema_text, None, plan.table.settings)
+        format = find_format(plan.table.format)
+        self._decoder = format.decoder(self._values, plan.table.schema_text, None, plan.table.settings)
 
     def batch(self, keys: list[bytes], values: list[bytes]) -> pa.RecordBatch:
         """Return a row for each entry. Raises MalformedEventError naming the key whose value cannot be read."""
@@ -274,8 +271,6 @@ class _Rows:
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
     def _decode_values(self, keys: list[bytes], values: list[bytes]) -> dict[str, pa.Array]:
-        if self._decoder is None:
-            return {self._values.names[0]: pa.array(values, pa.binary())}
         try:
             batch = self._decoder.decode(EventBuffer.of(values))
         except BadEvent as bad:

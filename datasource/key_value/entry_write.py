@@ -23,7 +23,7 @@ from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
-from .entry_scan import RAW, open_same_entries, require_keys, select_value_columns
+from .entry_scan import open_same_entries, require_keys, select_value_columns
 from .epochs import add_epoch, put_entries_of_epoch
 from .keys import encode_keys
 
@@ -87,18 +87,11 @@ class Values:
     def of(self, rows: pa.RecordBatch) -> list[bytes]:
         """Return the value of each row. Raises InvalidRowError."""
         batch = rows.select(self._columns.names)
-        if self._encoder is not None:
-            return list(self._encoder.encode(batch).to_pylist())
-        [column] = batch.columns
-        if column.null_count:
-            raise InvalidRowError(f"Column {self._columns.names[0]} is NULL, but an entry needs a value.")
-        return list(column.to_pylist())
+        return list(self._encoder.encode(batch).to_pylist())
 
 
-def make_value_encoder(table: StreamTable, rows: StructType) -> Encoder | None:
-    """Return the encoder of the values of rows; None if they are bytes. Raises InvalidSchemaError."""
-    if table.format == RAW:
-        return None
+def make_value_encoder(table: StreamTable, rows: StructType) -> Encoder:
+    """Return the encoder of the values of rows. Raises InvalidSchemaError."""
     format = find_format(table.format)
     return format.encoder(select_value_columns(table, rows), table.schema_text, None, "", table.settings)
 

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -36,6 +37,8 @@ class ChangeTable(TableKind):
     hidden_columns = POSITION_COLUMNS
     rows_have_keys = True
     columns_in_events = True
+    unsupported = ("follow", "replay_dead_letters", "Reading as one of several streams")
+    options_of_columns = (o.SCHEMA_VERSION,)
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:

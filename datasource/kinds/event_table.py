@@ -13,6 +13,8 @@ from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
@@ -37,6 +39,7 @@ from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
+from ..tables.named_columns import spell_columns
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
 from .changes_source import AppendedSource
@@ -45,16 +48,12 @@ from .rows_source import RowsSource
 
 
 @dataclass(frozen=True)
-class EventTable(TableKind):
-    """A table of the events of a stream. Its changes are inserted rows, with the versions of its commit log."""
+class EventRows(TableKind):
+    """A table of events as rows. Its changes are inserted rows, with the versions of the commit log of its stream."""
 
     hidden_columns = tuple(HIDDEN_COLUMNS)
     events_are_rows = True
-    rows_are_all_events = True
-
-    @classmethod
-    def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
-        return None if cls.rows_are_all_events else super().refusal_to_truncate(name, whole)
+    options_of_columns = (o.MODE, o.SCHEMA_VERSION)
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
@@ -67,8 +66,6 @@ class EventTable(TableKind):
         return plan_events(self._read(), Measured(batch.slices), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
-        if not self.rows_are_all_events:
-            refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
         written = choose_rows_to_write(self.table, rows, self.options)
         return replace(self, table=fit_to_rows(apply_write_options(self), written))
 
@@ -96,7 +93,7 @@ class EventTable(TableKind):
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
-        return find_segments_of_keys(self, slices, conditions) if self.rows_are_all_events else None
+        return None
 
     def _can_choose_events(self, condition: Condition) -> bool:
         return is_about_places(condition, self.table.schema)
@@ -113,21 +110,37 @@ class EventTable(TableKind):
 
 
 @dataclass(frozen=True)
-class TypedEvents(EventTable):
-    """A table of the events of one type in a stream with several: `stream$type`."""
+class EventTable(EventRows):
+    """A table of all events of a stream. Its columns are those of its schema, and its events can be removed."""
 
-    rows_are_all_events = False
+    @classmethod
+    def check_schema(cls, columns: StructType, settings: TableSettings) -> None:
+        spell_columns(cls.check_settings(columns, settings), columns)
+
+    @classmethod
+    def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
+        return None
+
+    def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
+        return find_segments_of_keys(self, slices, conditions)
+
+
+@dataclass(frozen=True)
+class TypedEvents(EventRows):
+    """A table of the events of one type in a stream with several: `stream$type`."""
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
         return str(TableName(table.stream.name, table.event_type))
 
+    def prepare_insert(self, rows: StructType) -> Self:
+        refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
+        return super().prepare_insert(rows)
+
 
 @dataclass(frozen=True)
-class Changelog(EventTable):
+class Changelog(EventRows):
     """A table of the events of a table of changes, with a row for each event: `stream$changelog`."""
-
-    rows_are_all_events = False
 
     @staticmethod
     def of(table: StreamTable) -> StreamTable:
@@ -150,7 +163,7 @@ class Changelog(EventTable):
         return replace(read, table=apply_statement_settings(read.table, columns, self.options))
 
 
-EVENT_KINDS: Mapping[KindName, type[EventTable]] = {
+EVENT_KINDS: Mapping[KindName, type[EventRows]] = {
     KindName.EVENTS: EventTable,
     KindName.TYPED_EVENTS: TypedEvents,
     KindName.CHANGELOG: Changelog,

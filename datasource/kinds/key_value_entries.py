@@ -8,12 +8,13 @@ from typing import Self
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..key_value.entry_scan import open_same_entries, plan_entries, require_keys
-from ..key_value.entry_write import KeyedWriter, UpsertSpec, UpsertWriter, make_value_encoder
+from ..key_value.entry_write import KeyedWriter, UpsertSpec, UpsertWriter, make_value_encoder, remove_entries
 from ..key_value.epochs import add_epoch_column
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
@@ -36,7 +37,7 @@ class KeyValueEntries(TableKind):
 
     hidden_columns = ()
     rows_have_keys = True
-    of_stream = False
+    unsupported = ("VERSION AS OF", "history", "size", "schema_versions", "follow")
     takes_updates = True
 
     @classmethod
@@ -52,8 +53,12 @@ class KeyValueEntries(TableKind):
         return o.KEY_VALUE_FORMAT
 
     @classmethod
-    def refusal_to_truncate(cls, name: str, whole: str) -> str:
-        return f"{name}, a key-value table. Use TRUNCATE TABLE."
+    def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
+        return None
+
+    @classmethod
+    def truncate(cls, pravega: Pravega, table: StreamTable) -> None:
+        remove_entries(pravega, table)
 
     def prepare_insert(self, rows: StructType) -> Self:
         _check_options(self.table, self.options)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from ..commit_log.truncation import truncate_at_end
 from ..insert.prepare import make_plain_writer
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
@@ -54,18 +57,12 @@ class TableKind(OpenTable, ABC):
     """Whether CREATE TABLE without columns can infer them from existing events."""
     events_are_rows: ClassVar[bool] = False
     """Whether each event is a permanent row, so that the table can be read as a stream of its rows."""
-    of_stream: ClassVar[bool] = True
-    """Whether it is a stream or a part of one, with versions, a commit log and metadata tables."""
-    is_merged: ClassVar[bool] = False
-    """Whether it is several streams that are read as one."""
+    unsupported: ClassVar[Sequence[str]] = ()
+    """Which of the statements about which kinds are asked are not possible; `refusal` says why."""
+    options_of_columns: ClassVar[Sequence[Option[Any]]] = ()
+    """The options of a query that change the columns which it reads."""
     takes_updates: ClassVar[bool] = False
     """Whether rows that are written replace those with the same keys."""
-    rows_are_all_events: ClassVar[bool] = False
-    """Whether its rows are all events of one stream.
-
-    Then its columns come from its own schema, which ALTER TABLE and procedures can change, its routing key can be
-    promised for all events, and its events can be removed.
-    """
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
@@ -86,6 +83,19 @@ class TableKind(OpenTable, ABC):
         return settings
 
     @classmethod
+    def check_schema(cls, columns: StructType, settings: TableSettings) -> None:
+        """Raise InvalidOptionError if the settings of a table do not fit the columns of its next schema.
+
+        Nothing is checked for tables whose columns are not those of the schema.
+        """
+
+    @classmethod
+    def check_supports(cls, statement: str, name: str) -> None:
+        """Raise UnsupportedOperationError for a statement, or a call of the Python API, that is `unsupported`."""
+        if statement in cls.unsupported:
+            raise UnsupportedOperationError(cls.refusal(statement, name))
+
+    @classmethod
     def refusal(cls, statement: str, name: str) -> str:
         """Return the sentence that refuses a statement which tables of this kind do not support."""
         return describe_refusal(statement, name)
@@ -102,6 +112,11 @@ class TableKind(OpenTable, ABC):
         `name` is the table's, `whole` the name of its stream: the table may be a part of it.
         """
         return f"{name}, a part of a stream. Truncate {whole}."
+
+    @classmethod
+    def truncate(cls, pravega: Pravega, table: StreamTable) -> None:
+        """Remove all events that a table has now, if `refusal_to_truncate` gives no reason against it."""
+        truncate_at_end(pravega, table.stream)
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:

@@ -152,7 +152,7 @@ class MergedSource(StreamSource):
             if overdue:
                 raise
             return None
-        if member.format == "raw" != self._table.format and not overdue:
+        if member.is_bytes and not self._table.is_bytes and not overdue:
             return None
         check_member(self._table, member)
         del unfinished[name]

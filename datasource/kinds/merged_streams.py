@@ -28,7 +28,7 @@ from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
-from .event_table import EVENT_KINDS, EventTable
+from .event_table import EVENT_KINDS, EventRows
 from .kind import MicroBatchScan
 from .merged_rows_source import MergedSource
 
@@ -133,15 +133,13 @@ def _drop_partitions(planned: PlannedScan) -> PlannedScan:
 
 
 @dataclass(frozen=True)
-class MergedStreams(EventTable):
+class MergedStreams(EventRows):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
     hidden_columns = (*(name for name in HIDDEN_COLUMNS if name not in TIME_COLUMNS), *ORIGIN_COLUMNS)
     """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
     a stream as soon as a query names one."""
-    of_stream = False
-    is_merged = True
-    rows_are_all_events = False
+    unsupported = ("VERSION AS OF", "history", "size", "schema_versions")
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
@@ -200,7 +198,7 @@ class MergedStreams(EventTable):
         origin = describe_origin(self.table.members, self.table.members[0])
         return _is_about_origin(condition, origin) or super()._can_choose_events(condition)
 
-    def _member(self, number: int) -> EventTable:
+    def _member(self, number: int) -> EventRows:
         member = self.table.members[number]
         return EVENT_KINDS[member.kind](self.pravega, member, self.options)
 

@@ -223,6 +223,19 @@ class StreamTable:
         return self.framing == "registry" and find_format(self.format).registry_format is not None
 
     @property
+    def is_bytes(self) -> bool:
+        """Return whether it shows events as bytes, as it does where a stream has no schema."""
+        return self.format == "raw"
+
+    @property
+    def has_one_version(self) -> bool:
+        """Return whether its schema cannot have a second version, since events do not say with which they were written.
+
+        Those of other formats can be read without that.
+        """
+        return self.format == "avro" and not self.framed
+
+    @property
     def changes_range(self) -> ChangeRange:
         """Return the range of changes that is read, of a table that has one."""
         assert self.asked.changes is not None

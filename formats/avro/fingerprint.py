@@ -27,12 +27,15 @@ class NormalizedSchema:
     fingerprint: str
 
 
-def normalize_schema(text: str) -> NormalizedSchema | None:
+def normalize_schema(format: str, text: str) -> NormalizedSchema | None:
     """Return a schema text in its normal form; None for a text that is not a valid schema.
 
-    It is None too where fastavro and Java's Avro differ: for names with an empty part (".A" is A without a namespace in
+    `format` is the registry's name of the text's format: only schemas of Avro have a normal form. Some valid texts have
+    none, because fastavro and Java's Avro differ: those with names with an empty part (".A" is A without a namespace in
     Java), symbols beyond ASCII, and names without a namespace that types of a namespace refer to.
     """
+    if format != "Avro":
+        return None
     try:
         canonical = to_parsing_canonical_form(_simplify(json.loads(text)))
         if not _is_allowed(json.loads(canonical)):

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from .format import NO_SETTINGS, Format, Settings
+from .format import NO_SETTINGS, Format, Settings, find_format
 
 REVISION = "spark.revision"
 """The key whose number distinguishes a schema text from earlier ones with the same columns, which the registry would
@@ -87,3 +87,12 @@ class EditableFormat(Format, Protocol):
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         """Return the former names by which columns are found in old events, keyed by the parts of the present names."""
         ...
+
+
+def find_editable_format(name: str) -> EditableFormat | None:
+    """Return the format of this name; None if the columns of its tables cannot be changed.
+
+    Columns of a table of changes are those of the rows in its events, which other programs define.
+    """
+    format = find_format(name)
+    return format if isinstance(format, EditableFormat) and not format.changes else None

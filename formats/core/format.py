@@ -216,6 +216,16 @@ def find_format(name: str) -> Format:
     return format
 
 
+def can_share_stream(first: str, second: str) -> bool:
+    """Return whether programs may mean to write events of both formats into one stream.
+
+    Text of one kind may be meant for a table of another, and bytes (`raw`) can be events of any format. A reader of a
+    binary format fails at events of others, and so do others at its events.
+    """
+    binary = [name.rpartition("-")[2] in ("avro", "protobuf") for name in (first, second)]
+    return first == second or "raw" in (first, second) or not any(binary)
+
+
 def list_format_names() -> list[str]:
     """Return the names of all formats, including those of other distributions."""
     return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})

@@ -151,7 +151,7 @@ class _WholeEventEncoder:
             row = pc.index(column.is_null(), True).as_py()
             raise InvalidRowError(
                 f"row {row} of the batch has no value in column '{batch.schema.names[0]}': "
-                "an event cannot be null; filter such rows out"
+                "which is the whole event or value; filter such rows out"
             )
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             return column.cast(pa.large_binary())

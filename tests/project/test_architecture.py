@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.formats.core.format import FORMATS, REGISTRY_FORMATS
+
 ROOT = Path(__file__).resolve().parents[2]
 # The types of columns, their mapping to Arrow and the form of their values, but never a session.
 ALLOWED = ("pyspark.sql.types", "pyspark.sql.pandas.types", "pyspark.sql.variant_utils")
@@ -73,15 +75,53 @@ def test_files_of_java_stay_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
 
 
+KINDS = (ROOT / "datasource" / "kinds", ROOT / "datasource" / "tables")
+"""The rooms that say which kind each table is, and what a kind can do."""
+
+
+def list_modules_outside(*rooms: Path) -> list[Path]:
+    """All modules of the product without those of some rooms."""
+    folders = [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]
+    modules = [path for folder in folders for path in folder.rglob("*.py")]
+    return [path for path in modules if not any(path.is_relative_to(room) for room in rooms)]
+
+
 def test_only_the_kinds_ask_what_kind_a_table_is() -> None:
     """Others ask `find_table_kind(table)`, or an open table; datasource/tables says which kind each is."""
     asking = re.compile(r"\bKindName\.[A-Z]+\b|\.kind is\b|\bkind is KindName\b")
-    folders = [path.resolve() for path in FOLDERS]
-    allowed = (ROOT / "datasource" / "kinds", ROOT / "datasource" / "tables")
-    found = [
-        str(path.relative_to(ROOT))
-        for folder in [*folders, ROOT / "pyspark_pravega"]
-        for path in folder.rglob("*.py")
-        if not any(path.is_relative_to(place) for place in allowed) and asking.search(path.read_text())
-    ]
-    assert found == []
+    assert [path for path in list_modules_outside(*KINDS) if asking.search(path.read_text())] == []
+
+
+def test_others_than_kinds_ask_for_no_flags_of_theirs() -> None:
+    """What to do about a flag is a method of the kinds. Two modules hand flags on: to the adapter, to CREATE TABLE."""
+    flags = re.findall(r"^    (\w+): ClassVar\[bool\]", (KINDS[0] / "kind.py").read_text(), re.M)
+    assert len(flags) >= 4
+    handed_on = ROOT / "catalog" / "tables" / "description.py", ROOT / "catalog" / "creation" / "declaration.py"
+    asking = re.compile(rf"(\bkind|find_\w*kind\w*\([\w.]+\))\.({'|'.join(flags)})\b")
+    assert {path for path in list_modules_outside(*KINDS) if asking.search(path.read_text())} == set(handed_on)
+
+
+def list_comparisons_with_formats(path: Path) -> list[int]:
+    """The lines that compare anything with the name of a format, in SQL's spelling or in the registry's."""
+    names = {*FORMATS, *REGISTRY_FORMATS}
+    lines = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                parts = side.elts if isinstance(side, (ast.Tuple, ast.Set, ast.List)) else [side]
+                if any(isinstance(part, ast.Constant) and part.value in names for part in parts):
+                    lines.append(node.lineno)
+    return lines
+
+
+def test_only_formats_and_tables_compare_names_of_formats() -> None:
+    """What depends on a format is in formats/, or in the client of the registry, which has names of its own.
+
+    The translator of Flink's SQL compares names of Flink's formats.
+    """
+    allowed = (ROOT / "formats", ROOT / "client" / "registry", ROOT / "sql" / "flink", *KINDS)
+    asking = {
+        str(path): lines for path in list_modules_outside(*allowed) if (lines := list_comparisons_with_formats(path))
+    }
+    assert asking == {}
+    assert list_comparisons_with_formats(ROOT / "datasource" / "tables" / "stream_table.py")

@@ -177,10 +177,10 @@ class DebeziumAvroFormat(AvroFormat):
         return find_texts(events, (_TRUNCATE, *_MARKS))
 
 
-def is_envelope(schema_text: str) -> bool:
-    """Return whether an Avro schema is one of Debezium's envelopes."""
+def is_envelope(format: str, schema_text: str) -> bool:
+    """Return whether a schema, with which tables of a format are read, is one of Debezium's envelopes in Avro."""
     try:
-        return is_envelope_type(avro.parse_avro(schema_text))
+        return format == "avro" and is_envelope_type(avro.parse_avro(schema_text))
     except InvalidSchemaError:
         return False
 

@@ -73,17 +73,17 @@ def test_they_are_those_of_java(java: Any) -> None:
     chance = seed(0)
     schemas = [*OWN, *CORNERS, *(schema_json(Schemas(chance).root) for _ in range(CASES))]
     for schema, answer in zip(schemas, java.ask([{"normalized": schema} for schema in schemas]), strict=True):
-        found = normalize_schema(json.dumps(schema))
+        found = normalize_schema("Avro", json.dumps(schema))
         assert found is not None and "error" not in answer, (schema, answer)
         assert (found.canonical, found.fingerprint) == (answer["canonical"], answer["fingerprint"])
 
 
 def test_no_form_is_another_than_that_of_java(java: Any) -> None:
     for schema, answer in zip(DOUBTFUL, java.ask([{"normalized": schema} for schema in DOUBTFUL]), strict=True):
-        found = normalize_schema(json.dumps(schema))
+        found = normalize_schema("Avro", json.dumps(schema))
         assert found is None or found.canonical == answer.get("canonical"), (schema, answer)
 
 
 @pytest.mark.parametrize("text", ["{", "7", '"no-such"', '{"type": "record"}', '{"type": "array"}', "[]7", "null"])
 def test_other_texts_have_none(text: str) -> None:
-    assert normalize_schema(text) is None
+    assert normalize_schema("Avro", text) is None
