@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
@@ -12,7 +11,6 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.versions import FOLDED
 from ..positions.snapshot import SegmentSlice, find_end_in
 from .places import Span
 from .planned_scan import PlannedScan
@@ -20,8 +18,6 @@ from .planned_scan import PlannedScan
 WORTH_SEARCHING = 16 << 20
 """Bytes that take longer to read than a search in the log."""
 _MOST_SEARCHES = 4
-_MOST_CHECKPOINTS = 32
-"""Checkpoints of the log whose versions are looked at to divide slices: enough for thousands of parts."""
 
 WantedSlice = tuple[SegmentSlice, Span]
 
@@ -71,41 +67,6 @@ def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> i
         else:
             high = middle - 1
     return border
-
-
-def divide(log: CommitLog, slices: Sequence[SegmentSlice], most: int) -> list[SegmentSlice]:
-    """Divide slices of more than `most` bytes at ends of versions, so that no part has more where that is possible.
-
-    Other borders between events are not known, so that a slice within one version stays whole.
-    """
-    if all(piece.end - piece.start <= most for piece in slices):
-        return list(slices)
-    try:
-        cuts = _list_cuts(log)
-    except PermissionDeniedError:
-        return list(slices)
-    return [part for piece in slices for part in _divide_at(cuts, piece, most)]
-
-
-def _list_cuts(log: CommitLog) -> list[StreamCut]:
-    """Return the ends of all versions; of very many, those in some checkpoints that are spread over them evenly."""
-    newest = log.newest()
-    if newest <= _MOST_CHECKPOINTS * FOLDED:
-        return [version.cut for version in log.versions()]
-    step = -(-newest // (_MOST_CHECKPOINTS * FOLDED)) * FOLDED
-    return [version.cut for last in range(step, newest + 1, step) for version in log.versions(last - FOLDED + 1, last)]
-
-
-def _divide_at(cuts: Iterable[StreamCut], piece: SegmentSlice, most: int) -> list[SegmentSlice]:
-    """Cut a slice at the last border that is not too far, again and again, or else at the next one."""
-    ends = (cut.positions.get(piece.segment_id, piece.start) for cut in cuts)
-    borders = [*sorted({end for end in ends if piece.start < end < piece.end}), piece.end]
-    parts, start, number = [], piece.start, 0
-    while start < piece.end:
-        number = max(bisect_right(borders, start + most, number) - 1, number)
-        parts.append(replace(piece, start=start, end=borders[number]))
-        start, number = borders[number], number + 1
-    return parts
 
 
 def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:

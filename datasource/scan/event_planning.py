@@ -29,7 +29,8 @@ from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COL
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
-from .borders import divide, start_later
+from .borders import start_later
+from .division import Division, divide
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .places import Places, Span
@@ -148,6 +149,9 @@ def plan_events(
     more = CHANGE_COLUMNS.names if selection.versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)
     slices = measured.slices if selection.parts is None else selection.parts
+    # In the other modes, what follows bytes that are no event is one bad event: the same for any number of tasks.
+    is_dividable = rule.mode == FAILFAST and rows.limit is None and not rows.few and places is None
+    is_whole = is_dividable and selection.sharing is not None and measured.head is not None
     plan = EventScanPlan(
         table=table,
         config=pravega.config,
@@ -165,22 +169,22 @@ def plan_events(
         few=rows.few,
         places=places,
         times=_find_times(read, slices, required, selection.times),
+        heads={piece.segment_id: piece.start for piece in slices} if is_whole else None,
     )
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
-    # In the other modes, what follows bytes that are no event is one bad event: the same for any number of tasks.
-    is_dividable = rule.mode == FAILFAST and rows.limit is None and not rows.few
     sharing = selection.sharing or Sharing()
-    part_bytes = sharing.find_part_bytes(left) if is_dividable else None
+    size = sharing.find_part_size(left) if is_dividable else None
+    division = Division(left) if size is None else divide(pravega, stream, left, size)
+    parts: Sequence[tuple[SegmentSlice, Span | None]] = [(piece, None) for piece in division.parts]
     if places is not None:
         parts = _select_places(pravega, stream, left, places)
-    elif part_bytes is not None:
-        parts = [(piece, None) for piece in divide(CommitLog(pravega, stream), left, part_bytes)]
-    else:
-        parts = [(piece, None) for piece in left]
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
-    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
+    partitions = [
+        SlicePartition(piece, endpoints[piece.segment_id], token, span, piece.segment_id in division.noted)
+        for piece, span in parts
+    ]
     extent = measure_extent([partition.read for partition in partitions])
     extent["segments"] = len(left if places is None else parts)
     extent["tail"] = measure_extent(measured.slices)["tail"]
@@ -189,7 +193,7 @@ def plan_events(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
         **extent,
         newest=measured.newest,
-        about=measured.about,
+        about={**measured.about, "parts": division.about} if division.about else measured.about,
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row else None,
     )
@@ -224,7 +228,8 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
 
 def choose_sharing(read: OpenRead, rows: WantedRows) -> Sharing:
     """Return how the slices of a batch scan share tasks."""
-    return Sharing(rows.cores, read.options.get(o.MIN_PARTITIONS), read.options.get(o.MAX_BYTES_PER_TASK))
+    least, most = read.options.get(o.MIN_PARTITIONS), read.options.get(o.MAX_BYTES_PER_TASK)
+    return Sharing(rows.cores, least, most, rows.aggregated)
 
 
 def has_times(table: StreamTable, required: StructType) -> bool:

@@ -89,7 +89,7 @@ class PlannedScan:
     head: HeadRow | None = None
     """The head row of the commit log, if every event is a row and the scan contains all of its versions."""
     about: Mapping[str, str] = field(default_factory=dict)
-    """How the "start" and the "end" were found, if they are approximate."""
+    """How the "start" and the "end" were found, if they are approximate, and the "parts" of divided segments."""
     known: int | None = None
     """The number of rows, if only that is asked for, and it was found without reading them."""
 

@@ -145,6 +145,7 @@ class PushDown:
             files=request.files,
             counted=request.counted,
             cores=request.cores,
+            aggregated=request.aggregation is not None,
         )
         return cls(opened, request, rows, sieved)
 

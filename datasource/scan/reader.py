@@ -17,7 +17,7 @@ from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
-from pyspark_pravega.errors import format_count
+from pyspark_pravega.errors import MalformedEventError, format_count
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
@@ -26,7 +26,9 @@ from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .counts import ReadingCounts, find_counts
 from .dead_letter_stream import DeadLetters
+from .division import PartSize
 from .event_plan import EventScanPlan
+from .noted_borders import BorderNotes, NotedBorders
 from .places import Span
 from .slice_decoder import SliceDecoder, make_event_decoder
 
@@ -53,12 +55,16 @@ _GROWTH = 4
 
 @dataclass
 class SlicePartition(InputPartition):
-    """A segment slice, the endpoint of its segment, and a token to read it. `span`: only its events are wanted."""
+    """A segment slice, the endpoint of its segment, and a token to read it. `span`: only its events are wanted.
+
+    `is_noted`: an earlier scan has noted borders of the segment, and the slice may begin or end at one.
+    """
 
     piece: SegmentSlice
     endpoint: Endpoint
     token: str = field(repr=False)
     span: Span | None = None
+    is_noted: bool = False
 
     @property
     def read(self) -> SegmentSlice:
@@ -118,18 +124,26 @@ class Sharing:
     """How the slices of a scan share tasks.
 
     Spark can run as many tasks at once as it has `cores`; None if that is unknown. A query may want `least` tasks, and
-    `most` bytes in each.
+    `most` bytes in each. With `any_order`, it may get rows of one segment in any order, and needs no wish of its own to
+    have large segments divided for all cores.
     """
 
     cores: int | None = None
     least: int | None = None
     most: int | None = None
+    any_order: bool = False
 
-    def find_part_bytes(self, slices: Sequence[SegmentSlice]) -> int | None:
-        """Return into parts of how many bytes slices should be divided; None if they need not be."""
+    def find_part_size(self, slices: Sequence[SegmentSlice]) -> PartSize | None:
+        """Return into how large parts slices should be divided; None if they need not be."""
         total = sum(piece.end - piece.start for piece in slices)
-        share = None if self.least is None else max(total // self.least, 1)
-        return min((size for size in (share, self.most) if size is not None), default=None)
+        if self.least is not None:
+            share: int | None = max(total // self.least, 1)
+        elif self.most is None and self.cores is not None and self.any_order:
+            share = max(total // (self.cores * TASKS_OF_A_CORE), MODERATE_BYTES)
+        else:
+            share = None
+        sizes = [size for size in (share, self.most) if size is not None]
+        return PartSize(min(sizes), evenly=self.most is None) if sizes else None
 
     def group(self, slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
         """Return partitions for slices: neighbours share one as long as they are small together.
@@ -192,7 +206,13 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
                     # Without this, the task would wait for the segment store between two slices.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
-                left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
+                try:
+                    left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
+                except MalformedEventError as error:
+                    if not piece.is_noted:
+                        raise
+                    borders = NotedBorders(pravega, self._plan.table.stream)
+                    raise borders.explain(piece.piece.segment_id, error) from None
                 if left == 0:
                     break
 
@@ -250,10 +270,11 @@ def _read_slice(
         decoder = SliceDecoder(plan, events, segment, letters, span)
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
-        counts = ReadingCounts(reader)
+        counts, notes = ReadingCounts(reader), BorderNotes(piece.start)
         for window in _read_until_broken(reader, broken):
             if plan.counted:  # before its rows, as Spark may want only a few of them
                 yield decoder.report(counts.count(window))
+            notes.take(window)
             begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
             for first, last in cut_chunks(window.lengths[begin:end], most):
                 pending = [(begin + first, begin + last)]
@@ -274,6 +295,8 @@ def _read_slice(
             if left == 0:
                 break
             most *= _GROWTH
+        if plan.heads is not None and notes.borders and not broken:
+            NotedBorders(pravega, plan.table.stream).add(piece.segment_id, plan.heads[piece.segment_id], notes.borders)
         for error in broken:
             yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
         if decoder.bad:

@@ -215,16 +215,17 @@ MIN_PARTITIONS = Option(
     optional(whole_number(1, 100_000)),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "How many tasks a batch scan should have at least, as far as its segments and commits allow: a segment is divided "
-    "where a commit of this package ends. Not set: one task reads a segment.",
+    "How many tasks a batch scan should have at least, as far as borders between events are known: a segment is "
+    "divided where an earlier scan noted a border, or where a commit ended. Not set: one task reads a segment, unless "
+    "tasks aggregate the rows.",
 )
 MAX_BYTES_PER_TASK = Option(
     "max-bytes-per-task",
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "How many bytes a task of a batch scan should read at most, as far as commits allow: a segment is divided where a "
-    "commit of this package ends. Not set: one task reads a segment.",
+    "How many bytes a task of a batch scan should read at most, as far as borders between events are known; see "
+    "`min-partitions`.",
 )
 LOOKUP_KEYS_MAX = Option(
     "lookup-keys.max",

@@ -18,8 +18,8 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, make_row_key
 from pyspark_pravega.datasource.commit_log.versions import FOLDED
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan import borders
-from pyspark_pravega.datasource.scan.borders import _divide_at, _list_cuts
+from pyspark_pravega.datasource.scan import division
+from pyspark_pravega.datasource.scan.division import PartSize, _divide_at, _list_borders, _list_cuts
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import SMALL_BYTES, Sharing, SlicePartition, list_slices
 from pyspark_pravega.errors import PravegaError
@@ -42,7 +42,12 @@ def test_parts_begin_and_end_at_borders(seed: int) -> None:
         others = [StreamCut(stream, {1: 7}), StreamCut(stream, {1 << 32: 7})]
         cuts = [StreamCut(stream, {0: border}) for border in borders] + others
         chosen.shuffle(cuts)
-        parts = _divide_at(cuts, piece, most)
+        known = _list_borders(cuts).get(0, [])
+        even = _divide_at(known, piece, PartSize(most, evenly=True))
+        assert [even[0].start, even[-1].end] == [piece.start, piece.end]
+        assert all(one.end == other.start for one, other in pairwise(even)) and len(even) <= -(-size // most)
+        assert {part.end for part in even[:-1]} <= set(borders) and all(part.start < part.end for part in even)
+        parts = _divide_at(known, piece, PartSize(most))
         assert [parts[0].start, parts[-1].end] == [piece.start, piece.end]
         assert all(one.end == other.start for one, other in pairwise(parts))
         assert {part.end for part in parts[:-1]} <= set(borders)
@@ -60,15 +65,19 @@ PARTS = [SegmentSlice(0, 5, 5 + 400 * MIB), SegmentSlice(1, 0, 10 * MIB), Segmen
     [
         (Sharing(), None),
         (Sharing(cores=64), None),
-        (Sharing(least=3), 140 * MIB),
-        (Sharing(most=16 * MIB), 16 * MIB),
-        (Sharing(least=3, most=16 * MIB), 16 * MIB),
-        (Sharing(least=100, most=16 * MIB), 420 * MIB // 100),
-        (Sharing(least=10**9), 1),
+        (Sharing(any_order=True), None),
+        (Sharing(64, any_order=True), PartSize(16 * MIB, evenly=True)),
+        (Sharing(4, any_order=True), PartSize(420 * MIB // 8, evenly=True)),
+        (Sharing(64, most=7 * MIB, any_order=True), PartSize(7 * MIB)),
+        (Sharing(64, least=3, any_order=True), PartSize(140 * MIB, evenly=True)),
+        (Sharing(most=16 * MIB), PartSize(16 * MIB)),
+        (Sharing(least=3, most=16 * MIB), PartSize(16 * MIB)),
+        (Sharing(least=100, most=16 * MIB), PartSize(420 * MIB // 100)),
+        (Sharing(least=10**9), PartSize(1, evenly=True)),
     ],
 )
-def test_the_size_of_a_part(sharing: Sharing, expected: int | None) -> None:
-    assert sharing.find_part_bytes(PARTS) == expected
+def test_the_size_of_a_part(sharing: Sharing, expected: PartSize | None) -> None:
+    assert sharing.find_part_size(PARTS) == expected
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,7 @@ class TestScans:
         assert (log.fold(), log.newest()) == (3, 564)
         expected = rows(scan(pravega, table))
         assert len(list_parts(scan(pravega, table, min_partitions="8"))) == 4
-        monkeypatch.setattr(borders, "_MOST_CHECKPOINTS", 2)
+        monkeypatch.setattr(division, "_MOST_CHECKPOINTS", 2)
         assert len(_list_cuts(log)) == FOLDED
         few = scan(pravega, table, min_partitions="8")
         assert len(list_parts(few)) == 3 and rows(few) == expected

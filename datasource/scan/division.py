@@ -1,0 +1,118 @@
+"""Divides segments into parts that tasks read side by side, at known borders between events."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import PermissionDeniedError
+
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.versions import FOLDED
+from ..positions.snapshot import SegmentSlice
+from .noted_borders import SPACING, NotedBorders
+
+_MOST_CHECKPOINTS = 32
+"""Checkpoints of the log whose versions are looked at to divide slices: enough for thousands of parts."""
+
+
+@dataclass(frozen=True)
+class PartSize:
+    """How large parts should be: at most `most` bytes where that is possible, or else `evenly` about that many."""
+
+    most: int
+    evenly: bool = False
+
+
+@dataclass(frozen=True)
+class Division:
+    """The parts of slices. Those of some segments begin or end at borders that earlier scans have `noted`.
+
+    `about` says for EXPLAIN how many parts there are, and what they end at; it is empty if no slice was divided.
+    """
+
+    parts: Sequence[SegmentSlice]
+    noted: frozenset[int] = frozenset()
+    about: str = ""
+
+
+def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], size: PartSize) -> Division:
+    """Divide slices that are larger than a part at borders that earlier scans have noted, or else at ends of versions.
+
+    Other borders between events are not known, so that a slice without such borders stays whole.
+    """
+    large = [piece for piece in slices if piece.end - piece.start > size.most]
+    if not large:
+        return Division(slices)
+    notes = NotedBorders(pravega, stream)
+    noted = {piece.segment_id: notes.of(piece.segment_id) for piece in large} if size.most >= SPACING else {}
+    noted = {segment: borders for segment, borders in noted.items() if borders}
+    logged: dict[int, list[int]] = {}
+    if len(noted) < len(large):
+        try:
+            logged = _list_borders(_list_cuts(CommitLog(pravega, stream)))
+        except PermissionDeniedError:
+            if not noted:
+                return Division(slices)
+    known = logged | noted
+    parts = [part for piece in slices for part in _divide_at(known.get(piece.segment_id, ()), piece, size)]
+    if len(parts) == len(slices):
+        return Division(slices)
+    ways = [way for way, borders in (("borders noted by scans", noted), ("ends of versions", logged)) if borders]
+    return Division(parts, frozenset(noted), f"{len(parts)}, at {' and '.join(ways)}")
+
+
+def _list_cuts(log: CommitLog) -> list[StreamCut]:
+    """Return the ends of all versions; of very many, those in some checkpoints that are spread over them evenly."""
+    newest = log.newest()
+    if newest <= _MOST_CHECKPOINTS * FOLDED:
+        return [version.cut for version in log.versions()]
+    step = -(-newest // (_MOST_CHECKPOINTS * FOLDED)) * FOLDED
+    return [version.cut for last in range(step, newest + 1, step) for version in log.versions(last - FOLDED + 1, last)]
+
+
+def _list_borders(cuts: Sequence[StreamCut]) -> dict[int, list[int]]:
+    """Return the positions of cuts by segment, in order."""
+    borders: dict[int, set[int]] = {}
+    for cut in cuts:
+        for segment, offset in cut.positions.items():
+            borders.setdefault(segment, set()).add(offset)
+    return {segment: sorted(offsets) for segment, offsets in borders.items()}
+
+
+def _divide_at(borders: Sequence[int], piece: SegmentSlice, size: PartSize) -> list[SegmentSlice]:
+    """Cut a slice at some of its borders, which are in order."""
+    inner = borders[bisect_right(borders, piece.start) : bisect_left(borders, piece.end)]
+    if piece.end - piece.start <= size.most or not inner:
+        return [piece]
+    chosen = _choose_nearest(inner, piece, size.most) if size.evenly else _choose_last(inner, piece, size.most)
+    return [replace(piece, start=start, end=end) for start, end in pairwise([piece.start, *chosen, piece.end])]
+
+
+def _choose_nearest(borders: Sequence[int], piece: SegmentSlice, size: int) -> list[int]:
+    """Return the borders that are nearest to those of equal parts of about this size."""
+    length = piece.end - piece.start
+    number = -(-length // size)
+    chosen = set()
+    for part in range(1, number):
+        ideal = piece.start + length * part // number
+        index = bisect_left(borders, ideal)
+        chosen.add(min(borders[max(index - 1, 0) : index + 1], key=lambda border: abs(border - ideal)))
+    return sorted(chosen)
+
+
+def _choose_last(borders: Sequence[int], piece: SegmentSlice, most: int) -> list[int]:
+    """Return the last border that is not too far from the one before, again and again, or else the next one."""
+    ends, chosen, start, number = [*borders, piece.end], [], piece.start, 0
+    while True:
+        number = max(bisect_right(ends, start + most, number) - 1, number)
+        if ends[number] == piece.end:
+            return chosen
+        start = ends[number]
+        chosen.append(start)
+        number += 1
