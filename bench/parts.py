@@ -1,6 +1,6 @@
 """Measure how a scan of one segment gains from more tasks: the longest of 1, 2, 4, 8 parts, and Spark with two cores.
 
-    python -m bench.parts [--events 4e6] [--versions 16] [--rounds 3]
+    python -m bench.parts [--events 2e7] [--versions 4] [--rounds 3]
 
 One core reads the parts one after the other, so that they do not disturb each other; "share" is how much longer the
 longest of them takes than an equal share of one task's time. Spark reads the same table whole and divided, in turns.
@@ -22,7 +22,7 @@ PARTS = (1, 2, 4, 8)
 def time_parts(table: Table, parts: int) -> list[float]:
     """Return the seconds of each task of a scan in so many parts."""
     seconds = []
-    for task in table.scan(options={"min-partitions": str(parts), "max-bytes-per-task": "1000g"}).tasks():
+    for task in table.scan(options={"min-partitions": str(parts)}).tasks():
         began = time.perf_counter()
         for _ in task.to_batches():
             pass
@@ -33,8 +33,8 @@ def time_parts(table: Table, parts: int) -> list[float]:
 def main() -> None:
     """Print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=float, default=4e6)
-    parser.add_argument("--versions", type=int, default=16)
+    parser.add_argument("--events", type=float, default=2e7)
+    parser.add_argument("--versions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     data, rounds = make_rows(int(arguments.events) // arguments.versions), arguments.rounds

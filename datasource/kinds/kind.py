@@ -16,9 +16,9 @@ from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..commit_log.truncation import truncate_at_end
 from ..insert.prepare import make_plain_writer
 from ..positions.snapshot import SegmentSlice
+from ..positions.truncation import truncate_at_end
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan

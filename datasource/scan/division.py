@@ -51,7 +51,7 @@ def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], siz
         return Division(slices)
     notes = NotedBorders(pravega, stream)
     noted = {piece.segment_id: notes.of(piece.segment_id) for piece in large} if size.most >= SPACING else {}
-    noted = {segment: borders for segment, borders in noted.items() if borders}
+    noted = {segment: offsets for segment, offsets in noted.items() if offsets}
     logged: dict[int, list[int]] = {}
     if len(noted) < len(large):
         try:
@@ -59,11 +59,11 @@ def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], siz
         except PermissionDeniedError:
             if not noted:
                 return Division(slices)
-    known = logged | noted
-    parts = [part for piece in slices for part in _divide_at(known.get(piece.segment_id, ()), piece, size)]
+    borders = logged | noted
+    parts = [part for piece in slices for part in _divide_at(borders.get(piece.segment_id, ()), piece, size)]
     if len(parts) == len(slices):
         return Division(slices)
-    ways = [way for way, borders in (("borders noted by scans", noted), ("ends of versions", logged)) if borders]
+    ways = [way for way, offsets in (("borders noted by scans", noted), ("ends of versions", logged)) if offsets]
     return Division(parts, frozenset(noted), f"{len(parts)}, at {' and '.join(ways)}")
 
 
@@ -108,7 +108,8 @@ def _choose_nearest(borders: Sequence[int], piece: SegmentSlice, size: int) -> l
 
 def _choose_last(borders: Sequence[int], piece: SegmentSlice, most: int) -> list[int]:
     """Return the last border that is not too far from the one before, again and again, or else the next one."""
-    ends, chosen, start, number = [*borders, piece.end], [], piece.start, 0
+    ends, start, number = [*borders, piece.end], piece.start, 0
+    chosen: list[int] = []
     while True:
         number = max(bisect_right(ends, start + most, number) - 1, number)
         if ends[number] == piece.end:

@@ -33,8 +33,8 @@ from ..commit_log.log_table import KEY_LENGTH, TABLE_NAME, encode_row, make_row_
 
 LOG = logging.getLogger(__name__)
 
-SPACING = 8 << 20
-"""Bytes between two borders that are noted, at least."""
+SPACING = 6 << 20
+"""Bytes between two borders that are noted, at least. So each window of the usual size has one."""
 _MOST = 4096
 """Borders of a segment in its row. In a long segment they are farther apart."""
 _SECONDS = 1.0
@@ -110,9 +110,9 @@ def _read(stored: Entry | None) -> list[int]:
     return [] if stored is None else list(itertools.accumulate(json.loads(stored.value)["borders"]))
 
 
-def _merge(known: Sequence[int], new: Sequence[int], head: int) -> list[int]:
-    """Return known borders behind the head, and new ones that are far from these, no more than a row may have."""
-    behind = [border for border in (*known, *new) if border > head]
+def _merge(stored: Sequence[int], new: Sequence[int], head: int) -> list[int]:
+    """Return stored borders behind the head, and new ones that are far from these, no more than a row may have."""
+    behind = [border for border in (*stored, *new) if border > head]
     spacing = max(SPACING, (max(behind, default=head) - head) // (_MOST // 2))
     kept: list[int] = []
     for border in behind:

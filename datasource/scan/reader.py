@@ -137,13 +137,14 @@ class Sharing:
         """Return into how large parts slices should be divided; None if they need not be."""
         total = sum(piece.end - piece.start for piece in slices)
         if self.least is not None:
-            share: int | None = max(total // self.least, 1)
+            share: int | None = max(-(-total // self.least), 1)
         elif self.most is None and self.cores is not None and self.any_order:
             share = max(total // (self.cores * TASKS_OF_A_CORE), MODERATE_BYTES)
         else:
             share = None
         sizes = [size for size in (share, self.most) if size is not None]
-        return PartSize(min(sizes), evenly=self.most is None) if sizes else None
+        evenly = share is not None and (self.most is None or 2 * share <= self.most)
+        return PartSize(min(sizes), evenly) if sizes else None
 
     def group(self, slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
         """Return partitions for slices: neighbours share one as long as they are small together.

@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.key_value.entry_scan import RAW, EntryScanReader, KeyPartition, open_entries
+from pyspark_pravega.datasource.key_value.entry_scan import EntryScanReader, KeyPartition, open_entries
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
@@ -26,7 +26,7 @@ COLUMNS = StructType().add("id", IntegerType(), False).add("value", BinaryType()
 @pytest.fixture
 def table(pravega: Pravega, scope: str) -> Iterator[StreamTable]:
     """A key-value table with the entries 0 to 9."""
-    found = make_entries_table(Stream(scope, "k"), RAW, COLUMNS, KeyColumns((KeyColumn("id", "int", 4),)))
+    found = make_entries_table(Stream(scope, "k"), "raw", COLUMNS, KeyColumns((KeyColumn("id", "int", 4),)))
     entries = open_entries(pravega, found)
     entries.create(1, 4)
     for number in range(10):

@@ -42,12 +42,12 @@ def test_parts_begin_and_end_at_borders(seed: int) -> None:
         others = [StreamCut(stream, {1: 7}), StreamCut(stream, {1 << 32: 7})]
         cuts = [StreamCut(stream, {0: border}) for border in borders] + others
         chosen.shuffle(cuts)
-        known = _list_borders(cuts).get(0, [])
-        even = _divide_at(known, piece, PartSize(most, evenly=True))
+        offsets = _list_borders(cuts).get(0, [])
+        even = _divide_at(offsets, piece, PartSize(most, evenly=True))
         assert [even[0].start, even[-1].end] == [piece.start, piece.end]
         assert all(one.end == other.start for one, other in pairwise(even)) and len(even) <= -(-size // most)
         assert {part.end for part in even[:-1]} <= set(borders) and all(part.start < part.end for part in even)
-        parts = _divide_at(known, piece, PartSize(most))
+        parts = _divide_at(offsets, piece, PartSize(most))
         assert [parts[0].start, parts[-1].end] == [piece.start, piece.end]
         assert all(one.end == other.start for one, other in pairwise(parts))
         assert {part.end for part in parts[:-1]} <= set(borders)
@@ -72,7 +72,7 @@ PARTS = [SegmentSlice(0, 5, 5 + 400 * MIB), SegmentSlice(1, 0, 10 * MIB), Segmen
         (Sharing(64, least=3, any_order=True), PartSize(140 * MIB, evenly=True)),
         (Sharing(most=16 * MIB), PartSize(16 * MIB)),
         (Sharing(least=3, most=16 * MIB), PartSize(16 * MIB)),
-        (Sharing(least=100, most=16 * MIB), PartSize(420 * MIB // 100)),
+        (Sharing(least=100, most=16 * MIB), PartSize(-(-420 * MIB // 100), evenly=True)),
         (Sharing(least=10**9), PartSize(1, evenly=True)),
     ],
 )

@@ -21,6 +21,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME
 from pyspark_pravega.datasource.scan import division, noted_borders
 from pyspark_pravega.datasource.scan.noted_borders import NotedBorders, _merge
+from pyspark_pravega.datasource.scan.reader import SegmentScanReader, list_slices
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import MalformedEventError
 from tests.datasource.scans import rows, scan
@@ -52,11 +53,13 @@ def table(pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
     return StreamTable(stream, "raw", "none", RAW_SCHEMA)
 
 
-def read(pravega: Pravega, table: StreamTable, parts: int, **options: str) -> tuple[list[bytes], list[int]]:
+def read(pravega: Pravega, table: StreamTable, parts: int) -> tuple[list[object], list[int]]:
     """The events that a scan yields, partition by partition, and the bytes of its parts."""
-    planned = scan(pravega, table, ["event"], min_partitions=str(parts), read_window=WINDOW, **options)
+    planned = scan(pravega, table, ["event"], min_partitions=str(parts), read_window=WINDOW)
     events = [row["event"] for row in rows(planned)]
-    return events, [one.read.end - one.read.start for one in planned.reader.planned]  # type: ignore[attr-defined]
+    assert isinstance(planned.reader, SegmentScanReader)
+    slices = [list_slices(partition) for partition in planned.reader.planned]
+    return events, [sum(one.read.end - one.read.start for one in shared) for shared in slices]
 
 
 def list_borders(events: list[bytes]) -> list[int]:
@@ -105,9 +108,10 @@ def test_what_is_new_is_noted_too(pravega: Pravega, table: StreamTable) -> None:
 
 
 def test_only_whole_scans_that_fail_at_bad_events_note_borders(pravega: Pravega, table: StreamTable) -> None:
-    read(pravega, table, 1, mode="dropmalformed")
-    read(pravega, table, 1, start_stream_cut=StreamCut(table.stream, {0: list_borders(EVENTS)[3]}).to_text())
-    rows(scan(pravega, table, ["event"], limit=999, read_window=WINDOW))
+    cut = StreamCut(table.stream, {0: list_borders(EVENTS)[3]}).to_text()
+    rows(scan(pravega, table, ["event"], read_window=WINDOW, mode="dropmalformed"))
+    rows(scan(pravega, table, ["event"], read_window=WINDOW, start_stream_cut=cut))
+    rows(scan(pravega, table, ["event"], read_window=WINDOW, limit=999))
     assert NotedBorders(pravega, table.stream).of(0) == []
 
 
@@ -115,6 +119,7 @@ def check_wrong_borders(pravega: Pravega, table: StreamTable, seed: int, trials:
     """Scans with random borders yield all rows, or fail; then the row is gone, and the next scan yields all rows."""
     chosen, true = random.Random(seed), list_borders(EVENTS)[1:-1]
     outcomes = {"all rows": 0, "refused": 0}
+    assert read(pravega, table, 1)[0] == EVENTS  # and makes the table of the rows
     for _ in range(trials):
         number = chosen.randrange(1, 30)
         false = chosen.choice([0, 0, 1, 5]) if chosen.random() < 0.5 else 0

@@ -7,8 +7,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import InvalidOptionError
 
-from ..positions.snapshot import measure_tail
-from .commit_log import CommitLog
+from ..commit_log.commit_log import CommitLog
+from .snapshot import measure_tail
 
 _TRIES = 5
 
