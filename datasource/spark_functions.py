@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import io
+import pickle
 import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer, read_int
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
@@ -31,16 +32,33 @@ def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list
     out = io.BytesIO()
     write_read_func_and_partitions(
         out,
-        reader=reader,
+        reader=_PickledReader(reader),  # type: ignore[arg-type]
         data_source=PravegaDataSource({}),
-        schema=schema,
+        schema=_Pickled(schema),  # type: ignore[arg-type]
         max_arrow_batch_size=BATCH_EVENTS,
         binary_as_bytes=True,
     )
     out.seek(0)
     function = out.read(read_int(out))
-    partitions = [out.read(read_int(out)) for _ in range(read_int(out))]
-    return _encode_text(function), [_encode_text(partition) for partition in partitions]
+    return _encode_text(function), [_encode_text(pickle.dumps(partition)) for partition in reader.partitions()]
+
+
+class _Pickled:
+    """Stands for a value in a function that Spark pickles by cloudpickle, which looks at each object in Python."""
+
+    def __init__(self, value: object) -> None:
+        self._data = pickle.dumps(value)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickle.loads, (self._data,)
+
+
+class _PickledReader(_Pickled):
+    """Stands for a reader whose partitions go another way."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Return none."""
+        return []
 
 
 def pickle_write(writer: DataSourceArrowWriter) -> str:

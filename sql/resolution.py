@@ -58,6 +58,10 @@ class Options:
         """Return where the value that counts was set."""
         return self._sources.get(option.key, Source.DEFAULT)
 
+    def keys_of(self, source: Source) -> list[str]:
+        """Return the keys of the options whose values that count were set at a source."""
+        return [key for key, each in self._sources.items() if each is source]
+
     def is_set(self, option: Option[Any]) -> bool:
         """Return whether the option is set anywhere, even to its default."""
         return option.key in self._values
@@ -121,7 +125,7 @@ class Resolution:
             option = self._declarations[key]
             text = self._expand(option, value) if use is SettableAs.CATALOG else value
             type = option.property_type if use is SettableAs.PROPERTY else None
-            self._set(replace(option, type=type or option.type), name, text, source, use.describe())
+            self._set(option if type is None else replace(option, type=type), name, text, source, use.describe())
 
     def add_environment(self, withheld: frozenset[str]) -> None:
         """Add the environment's values of options that no place has set, but for those of the keys `withheld`."""
@@ -136,7 +140,7 @@ class Resolution:
 
     def options(self) -> Options:
         """Return the options that were collected."""
-        secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
+        secrets = frozenset(key for key in self._values if self._declarations[key].secret)
         return Options(self._values, self._texts, self._sources, secrets, self._names, frozenset(self._withheld))
 
     def _set(self, option: Option[Any], name: str, text: str, source: Source, where: str) -> None:

@@ -35,24 +35,29 @@ def decode(kind: type[T], value: Any, *, newer: bool = False) -> T:
     """
     if not isinstance(value, dict):
         raise ProtocolError(f"{kind.__name__} is not an object.")
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    missing = dataclasses.MISSING
-    needed = {name for name, field in fields.items() if field.default is field.default_factory is missing}
+    types, needed = _describe_fields(kind)  # type: ignore[arg-type]
     if newer:
-        value = {name: each for name, each in value.items() if name in fields}
-    if not needed <= value.keys() <= fields.keys():
-        raise ProtocolError(f"{kind.__name__} has the fields {', '.join(fields)}, not {', '.join(value)}.")
-    types = _types(kind)  # type: ignore[arg-type]
+        value = {name: each for name, each in value.items() if name in types}
+    if not needed <= value.keys() <= types.keys():
+        raise ProtocolError(f"{kind.__name__} has the fields {', '.join(types)}, not {', '.join(value)}.")
     return kind(**{name: _decode(types[name], each, f"{kind.__name__}.{name}") for name, each in value.items()})
 
 
 @cache
-def _types(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _describe_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
+    """Return the types of a dataclass's fields, and the names of those without a default."""
+    fields, types, missing = dataclasses.fields(kind), get_type_hints(kind), dataclasses.MISSING
+    needed = {field.name for field in fields if field.default is field.default_factory is missing}
+    return {field.name: types[field.name] for field in fields}, needed
+
+
+@cache
+def _take_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind), get_args(kind)
 
 
 def _decode(kind: Any, value: Any, name: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin, arguments = _take_apart(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
@@ -111,11 +116,12 @@ def encode(value: Any, *, in_table: bool = False) -> Any:
             return json.dumps(encode(value, in_table=True))
         case DataType():
             return value.json()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = _describe_fields(type(value))[0]
+        return {name: encode(getattr(value, name), in_table=in_table) for name in names}
+    match value:
         case Mapping():
             return [[key, each] for key, each in value.items()]
         case Sequence() if not isinstance(value, bytes | bytearray):
             return [encode(member, in_table=in_table) for member in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: encode(getattr(value, field.name), in_table=in_table) for field in fields}
     raise TypeError(f"{type(value).__name__} cannot be part of a reply")

@@ -84,9 +84,7 @@ class Catalog:
         )
         if self.by_options:
             return options
-        for option in OPTIONS.values():
-            if options.source(option) is not Source.QUERY:
-                continue
+        for option in map(OPTIONS.__getitem__, options.keys_of(Source.QUERY)):
             if option.connection or option in _SAID_BY_TABLE:
                 owner = f"catalog {self.name}" if option.connection else "the table itself"
                 message = (
