@@ -271,6 +271,10 @@ bench-scale: jar native ## Measure and draw how time and memory grow with events
 bench-parts: jar native ## Measure what a scan of one segment gains from more tasks (BENCH_ARGS)
 	$(BIN)/python -m bench.parts $(BENCH_ARGS)
 
+.PHONY: bench-crowd
+bench-crowd: jar native ## Measure many statements at the same time: rates, latencies, core-milliseconds by process (BENCH_ARGS)
+	$(BIN)/python -m bench.crowd $(BENCH_ARGS)
+
 .PHONY: bench-writes
 bench-writes: jar native ## Measure and draw INSERT by the size of events, and as root by the rate of a link (BENCH_ARGS)
 	$(BIN)/python -m bench.scale writes plot $(BENCH_ARGS)
