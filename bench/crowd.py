@@ -5,7 +5,7 @@
 Threads of one PySpark session run one kind of statement for some seconds: SELECT of a small table, of a Parquet table
 and of a view in memory, INSERTs of one row into one table and into eight, and metadata. Then one process, and four at
 the same time, with sixteen threads each, INSERT into one table without Spark. Each written row is counted afterwards.
-With `--soak`, that many statements of all kinds follow, and the threads and the memory of the processes are shown on the
+With `--soak`, that many statements of all kinds follow, and threads and memory of the processes are shown on the
 way.
 """
 

@@ -103,6 +103,11 @@ class LedgerRow:
     written_ms: int = field(default=0, compare=False)
 
     @classmethod
+    def find_in(cls, value: bytes) -> LedgerRow | None:
+        """Read a companion row; None for one that is about something else, such as tags or known truncations."""
+        return cls.read(value) if value.startswith(b"{") and "writer" in json.loads(value) else None
+
+    @classmethod
     def read(cls, value: bytes) -> LedgerRow:
         """Read a row."""
         row = json.loads(value)
@@ -147,9 +152,8 @@ def compute_row_number(writer: str) -> int:
 
 def read_ledger(log: CommitLog) -> list[LedgerRow]:
     """Return the rows of all writers to a stream. Raises PermissionDeniedError for a user who may not read the log."""
-    origin = log.learn_origin()
-    rows = [LedgerRow.read(stored.value) for stored in log.list_companions() if "writer" in json.loads(stored.value)]
-    return [row for row in rows if row.origin == origin]
+    origin, rows = log.learn_origin(), [LedgerRow.find_in(stored.value) for stored in log.list_companions()]
+    return [row for row in rows if row is not None and row.origin == origin]
 
 
 def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerRow]]:
@@ -167,10 +171,9 @@ def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerR
     streams = {make_row_key(stream, 0)[:16]: stream for stream in (Stream(scope, name) for name in names)}
     for key, stored in zip(keys, table.get_many(keys), strict=True):
         stream = streams.get(key[:16])
-        if stream is not None and stored is not None and "writer" in json.loads(stored.value):
-            row = LedgerRow.read(stored.value)
-            if _is_of(pravega, stream, row):
-                yield stream, row
+        row = None if stored is None else LedgerRow.find_in(stored.value)
+        if stream is not None and row is not None and _is_of(pravega, stream, row):
+            yield stream, row
 
 
 def _is_of(pravega: Pravega, stream: Stream, row: LedgerRow) -> bool:

@@ -16,6 +16,7 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.truncations import TruncationMemory
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.insert.ledger import read_ledger, read_ledgers
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
@@ -85,6 +86,14 @@ def test_what_was_searched_is_known_to_others(
     assert count_searched_bytes(pravega, table) == size(pravega, table.stream)
     with connect(client_config) as other:
         assert found(plan_current_rows(other, table, EXPLAIN)) == rest(range(10, 20)), "nothing is left to search"
+
+
+def test_what_is_remembered_is_no_row_of_a_writer(pravega: Pravega, table: StreamTable) -> None:
+    """Rows of both kinds stand in one table, beside the commits of the scope."""
+    plan_current_rows(pravega, table)
+    assert count_searched_bytes(pravega, table) > 0
+    assert read_ledger(CommitLog(pravega, table.stream)) == []
+    assert list(read_ledgers(pravega, table.stream.scope)) == []
 
 
 def test_explain_searches_nothing(pravega: Pravega, table: StreamTable) -> None:
