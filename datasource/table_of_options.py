@@ -72,7 +72,7 @@ def load_members(
 
     def load_member(name: str) -> StreamTable:
         member = _load_named_table(pravega, options, Member.parse(name, scope), schema)
-        find_table_kind(member).check_supports("Reading as one of several streams", f"stream {member.stream}")
+        find_table_kind(member).check_supports("Reading as one of several streams", f"stream {member.stream}", member)
         return member
 
     with ThreadPoolExecutor(_THREADS) as threads:

@@ -137,9 +137,9 @@ _OF_CHANGES = {
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",
     "follow": "its rows change as events arrive. Follow its events: load the table `<stream>$changelog`",
-    "replay_dead_letters": "its events are changes of rows, and their order matters",
-    "Reading as one of several streams": "its events are changes of rows. Name the table `<stream>$changelog`, whose "
-    "rows are the events, or combine the tables with UNION ALL",
+    "replay_dead_letter": "its events are changes of rows, and their order matters",
+    "Reading as one of several streams": "its events are changes of rows. Name `<stream>$changelog`, whose rows are "
+    "the events, or combine the tables with UNION ALL",
 }
 """What tables of changes cannot do, besides what no table can."""
 

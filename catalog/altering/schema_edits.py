@@ -18,6 +18,7 @@ from pyspark_pravega.client.registry.registry_types import (
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
+from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -143,7 +144,8 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
     """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
     settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
-        find_table_kind(loaded.table).check_schema(columns, settings)
+        settings = find_table_kind(loaded.table).check_settings(columns, settings)
+        spell_columns(settings, columns)
     except InvalidOptionError as error:
         raise InvalidOptionError(
             f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "

@@ -118,9 +118,10 @@ class ConsumerLag:
 def measure_table(catalog: Catalog, table: StreamTable, start: str | None) -> TableSize:
     """Measure a table's stream, after a stream cut if one is given.
 
-    Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a cut that is not one of the stream.
+    Raises UnsupportedOperationError for a key-value table or several streams,
+    InvalidOptionError for a cut that is not one of the stream.
     """
-    find_table_kind(table).check_supports("size", name_table(catalog, table))
+    find_table_kind(table).check_supports("size", name_table(catalog, table), table)
     pravega, stream = catalog.pravega, table.stream
     first = None if start is None else StreamCut.from_text(start)
     slices = take_snapshot(
@@ -132,9 +133,9 @@ def measure_table(catalog: Catalog, table: StreamTable, start: str | None) -> Ta
 def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     """Return the versions of a table's schema in the registry, the oldest first; none if the table has no schema there.
 
-    Raises UnsupportedOperationError for a key-value table.
+    Raises UnsupportedOperationError for a key-value table or several streams.
     """
-    find_table_kind(table).check_supports("schema_versions", name_table(catalog, table))
+    find_table_kind(table).check_supports("schema_versions", name_table(catalog, table), table)
     if table.schema_version is None:
         return []
     schemas = []
@@ -152,9 +153,10 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
 def list_versions(catalog: Catalog, table: StreamTable, newest: int | None) -> list[TableVersion]:
     """Return the versions in a table's commit log, or only so many of the newest ones, the oldest first.
 
-    Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a number below 1.
+    Raises UnsupportedOperationError for a key-value table or several streams,
+    InvalidOptionError for a number below 1.
     """
-    find_table_kind(table).check_supports("history", name_table(catalog, table))
+    find_table_kind(table).check_supports("history", name_table(catalog, table), table)
     if newest is not None and newest < 1:
         raise InvalidOptionError(f"'newest' is {newest}. Give the number of versions, at least 1, or leave it out.")
     log = CommitLog(catalog.pravega, table.stream)

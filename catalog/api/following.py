@@ -76,7 +76,7 @@ class FollowRequest:
 def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
     """Yield the rows that come to a table; see `Table.follow`."""
     table = described.table
-    find_table_kind(table).check_supports("follow", described.name)
+    find_table_kind(table).check_supports("follow", described.name, table)
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")

@@ -203,7 +203,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
     table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
-    find_table_kind(table).check_supports("replay_dead_letters", f"stream {table.stream}")
+    find_table_kind(table).check_supports("replay_dead_letter", f"stream {table.stream}", table)
     return table
 
 

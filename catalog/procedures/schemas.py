@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.registry_types import (
 )
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -87,7 +87,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit the columns, None if everything fits."""
     loaded = _load_if_table(catalog, stream)
-    if loaded is None:
+    if loaded is None or format_traits(loaded.table.format).changes:
         return None
     if loaded.table.has_one_version:
         return (
@@ -235,7 +235,7 @@ def _check_columns(
         key=lambda version: version.version.id,
         reverse=True,
     )
-    if loaded is None or newest.version.id != deleted.id:
+    if loaded is None or format_traits(loaded.table.format).changes or newest.version.id != deleted.id:
         return
     before = others[0]
     try:

@@ -32,7 +32,7 @@ def travel_to(catalog: Catalog, described: TableDescription, travel: TimeTravel 
     if travel is None:
         return described
     stream = described.table.stream
-    find_table_kind(described.table).check_supports("VERSION AS OF", described.name)
+    find_table_kind(described.table).check_supports("VERSION AS OF", described.name, described.table)
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if travel.unit == TIMESTAMP:
             point = find_point_of_time(catalog.pravega, stream, int(travel.text))
@@ -48,9 +48,8 @@ def check_column_options(catalog: Catalog, table: StreamTable, settings: Mapping
 
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
-    keys = {key.lower() for key in settings}
-    checked = [option for option in find_table_kind(table).options_of_columns if option.key in keys]
-    if catalog.by_options or not checked:
+    checked = find_table_kind(table).options_of_columns
+    if catalog.by_options or not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = resolve_read(catalog.options, table, settings)

@@ -176,7 +176,8 @@ def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: Struc
 def has_whole_snapshots(table: StreamTable) -> bool:
     """Return whether a complete snapshot removes the rows that it lacks. Only Debezium marks begin and end."""
     name = o.DEBEZIUM_SNAPSHOTS
-    return name.is_known_to(table.format, True) and table.settings.get(name.key, name.default).lower() == "whole"
+    is_known = name.is_known_to(table.format, changes=True)
+    return is_known and table.settings.get(name.key, name.default).lower() == "whole"
 
 
 def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], clearings: Clearings) -> None:

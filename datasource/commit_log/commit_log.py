@@ -2,8 +2,9 @@
 
 One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega refuses
 names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream name's BLAKE2b hash, then a
-big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^63 on are hashes: of queries
-(`insert/ledger.py`), of the tags (`positions/tags.py`), and of ways to read the events (`changes/truncations.py`).
+big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^62 on are hashes: of segments
+(`scan/noted_borders.py`), and from 2^63 on of queries (`insert/ledger.py`), of the tags (`positions/tags.py`), and of
+ways to read the events (`changes/truncations.py`).
 
 The head row is replaced by compare-and-set. A transaction enters it before its commit is requested, and leaves it once
 the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no entered

@@ -22,6 +22,8 @@ Write: TypeAlias = tuple[bytes, bytes, int]
 TABLE_NAME = "pyspark-pravega-commits"
 """The key-value table of each scope."""
 KEY_LENGTH = 24
+FIRST_BORDER_ROW = 1 << 62
+"""Rows from here to 2 ** 63 have borders between events, see `scan/noted_borders.py`."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from time import monotonic
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, add_counts, make_null_counts
@@ -257,8 +258,12 @@ class _Rows:
         self.output = arrow_schema(plan.output)
         self._values = select_value_columns(plan.table, plan.schema)
         self.values_wanted = bool(self._values.fields)
-        format = find_format(plan.table.format)
-        self._decoder = format.decoder(self._values, plan.table.schema_text, None, plan.table.settings)
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return find_format(self._table.format).decoder(
+            self._values, self._table.schema_text, None, self._table.settings
+        )
 
     def batch(self, keys: list[bytes], values: list[bytes]) -> pa.RecordBatch:
         """Return a row for each entry. Raises MalformedEventError naming the key whose value cannot be read."""

@@ -37,7 +37,7 @@ class ChangeTable(TableKind):
     hidden_columns = POSITION_COLUMNS
     rows_have_keys = True
     columns_in_events = True
-    unsupported = ("follow", "replay_dead_letters", "Reading as one of several streams")
+    unsupported = ("follow", "replay_dead_letter", "Reading as one of several streams")
     options_of_columns = (o.SCHEMA_VERSION,)
 
     @classmethod

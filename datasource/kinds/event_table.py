@@ -14,7 +14,6 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
@@ -39,7 +38,6 @@ from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
-from ..tables.named_columns import spell_columns
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
 from .changes_source import AppendedSource
@@ -112,10 +110,6 @@ class EventRows(TableKind):
 @dataclass(frozen=True)
 class EventTable(EventRows):
     """A table of all events of a stream. Its columns are those of its schema, and its events can be removed."""
-
-    @classmethod
-    def check_schema(cls, columns: StructType, settings: TableSettings) -> None:
-        spell_columns(cls.check_settings(columns, settings), columns)
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str | None:

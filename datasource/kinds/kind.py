@@ -83,17 +83,13 @@ class TableKind(OpenTable, ABC):
         return settings
 
     @classmethod
-    def check_schema(cls, columns: StructType, settings: TableSettings) -> None:
-        """Raise InvalidOptionError if the settings of a table do not fit the columns of its next schema.
+    def check_supports(cls, statement: str, name: str, table: StreamTable) -> None:
+        """Raise UnsupportedOperationError for a statement, or a call of the Python API, that is `unsupported`.
 
-        Nothing is checked for tables whose columns are not those of the schema.
+        `name` is the table's, for the message.
         """
-
-    @classmethod
-    def check_supports(cls, statement: str, name: str) -> None:
-        """Raise UnsupportedOperationError for a statement, or a call of the Python API, that is `unsupported`."""
         if statement in cls.unsupported:
-            raise UnsupportedOperationError(cls.refusal(statement, name))
+            raise UnsupportedOperationError(cls.refusal(statement, name).replace("<stream>", cls.name_of(table)))
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -23,15 +24,19 @@ _MOST_CHECKPOINTS = 32
 
 @dataclass(frozen=True)
 class PartSize:
-    """How large parts should be: at most `most` bytes where that is possible, or else `evenly` about that many."""
+    """How large parts should be: at most `most` bytes where that is possible, or else `evenly` about that many.
+
+    `by_log`: where scans have noted no borders, the commit log is searched for ends of versions.
+    """
 
     most: int
     evenly: bool = False
+    by_log: bool = True
 
 
 @dataclass(frozen=True)
 class Division:
-    """The parts of slices. Those of some segments begin or end at borders that earlier scans have `noted`.
+    """The parts of slices. Those of the `noted` segments begin or end at borders that earlier scans have noted.
 
     `about` says for EXPLAIN how many parts there are, and what they end at; it is empty if no slice was divided.
     """
@@ -42,29 +47,38 @@ class Division:
 
 
 def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], size: PartSize) -> Division:
-    """Divide slices that are larger than a part at borders that earlier scans have noted, or else at ends of versions.
+    """Divide slices that are larger than a part at borders that earlier scans have noted, and at ends of versions.
 
     Other borders between events are not known, so that a slice without such borders stays whole.
     """
     large = [piece for piece in slices if piece.end - piece.start > size.most]
-    if not large:
-        return Division(slices)
-    notes = NotedBorders(pravega, stream)
-    noted = {piece.segment_id: notes.of(piece.segment_id) for piece in large} if size.most >= SPACING else {}
-    noted = {segment: offsets for segment, offsets in noted.items() if offsets}
+    found = NotedBorders(pravega, stream).find([p.segment_id for p in large if p.end - p.start > SPACING])
+    noted = {piece.segment_id: _select_inner(found.get(piece.segment_id, ()), piece) for piece in large}
     logged: dict[int, list[int]] = {}
-    if len(noted) < len(large):
-        try:
+    if size.by_log and any(_has_gap(noted[piece.segment_id], piece, size.most) for piece in large):
+        with suppress(PermissionDeniedError):
             logged = _list_borders(_list_cuts(CommitLog(pravega, stream)))
-        except PermissionDeniedError:
-            if not noted:
-                return Division(slices)
-    borders = logged | noted
-    parts = [part for piece in slices for part in _divide_at(borders.get(piece.segment_id, ()), piece, size)]
+    parts: list[SegmentSlice] = []
+    at_noted = set()
+    for piece in slices:
+        of_notes, of_log = {*noted.get(piece.segment_id, ())}, {*logged.get(piece.segment_id, ())}
+        pieces = _divide_at(sorted(of_notes | of_log), piece, size)
+        if {part.end for part in pieces} & (of_notes - of_log):
+            at_noted.add(piece.segment_id)
+        parts += pieces
     if len(parts) == len(slices):
         return Division(slices)
-    ways = [way for way, offsets in (("borders noted by scans", noted), ("ends of versions", logged)) if offsets]
-    return Division(parts, frozenset(noted), f"{len(parts)}, at {' and '.join(ways)}")
+    ways = (["borders noted by scans"] if at_noted else []) + (["ends of versions"] if logged else [])
+    return Division(parts, frozenset(at_noted), f"{len(parts)}, at {' and '.join(ways)}")
+
+
+def _select_inner(borders: Sequence[int], piece: SegmentSlice) -> list[int]:
+    return list(borders[bisect_right(borders, piece.start) : bisect_left(borders, piece.end)])
+
+
+def _has_gap(borders: Sequence[int], piece: SegmentSlice, most: int) -> bool:
+    """Return whether there is no border within more bytes than a part should have."""
+    return any(end - start > most for start, end in pairwise([piece.start, *borders, piece.end]))
 
 
 def _list_cuts(log: CommitLog) -> list[StreamCut]:
@@ -87,7 +101,7 @@ def _list_borders(cuts: Sequence[StreamCut]) -> dict[int, list[int]]:
 
 def _divide_at(borders: Sequence[int], piece: SegmentSlice, size: PartSize) -> list[SegmentSlice]:
     """Cut a slice at some of its borders, which are in order."""
-    inner = borders[bisect_right(borders, piece.start) : bisect_left(borders, piece.end)]
+    inner = _select_inner(borders, piece)
     if piece.end - piece.start <= size.most or not inner:
         return [piece]
     chosen = _choose_nearest(inner, piece, size.most) if size.evenly else _choose_last(inner, piece, size.most)

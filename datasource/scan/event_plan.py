@@ -64,8 +64,6 @@ class EventScanPlan:
     """The conditions on places: events elsewhere are not decoded."""
     times: Mapping[str, SegmentTimes] | None = None
     """By the name of a segment, if a column of TIME_COLUMNS is requested."""
-    heads: Mapping[int, int] | None = None
-    """Where each segment begins, if tasks note borders between events for later scans."""
 
     @property
     def output(self) -> StructType:

@@ -149,9 +149,6 @@ def plan_events(
     more = CHANGE_COLUMNS.names if selection.versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)
     slices = measured.slices if selection.parts is None else selection.parts
-    # In the other modes, what follows bytes that are no event is one bad event: the same for any number of tasks.
-    is_dividable = rule.mode == FAILFAST and rows.limit is None and not rows.few and places is None
-    is_whole = is_dividable and selection.sharing is not None and measured.head is not None
     plan = EventScanPlan(
         table=table,
         config=pravega.config,
@@ -169,20 +166,27 @@ def plan_events(
         few=rows.few,
         places=places,
         times=_find_times(read, slices, required, selection.times),
-        heads={piece.segment_id: piece.start for piece in slices} if is_whole else None,
     )
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
     sharing = selection.sharing or Sharing()
-    size = sharing.find_part_size(left) if is_dividable else None
+    is_divided = _is_divided(read, measured, rows) and places is None
+    size = sharing.find_part_size(left) if is_divided else None
     division = Division(left) if size is None else divide(pravega, stream, left, size)
     parts: Sequence[tuple[SegmentSlice, Span | None]] = [(piece, None) for piece in division.parts]
     if places is not None:
         parts = _select_places(pravega, stream, left, places)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
+    # A scan of the whole stream notes borders: in all of a segment, or else behind those that are known.
+    heads = {piece.segment_id: piece.start for piece in left} if measured.head is not None and is_divided else {}
+    ends = {piece.end for piece in left}
     partitions = [
-        SlicePartition(piece, endpoints[piece.segment_id], token, span, piece.segment_id in division.noted)
+        SlicePartition(
+            *(piece, endpoints[piece.segment_id], token, span),
+            is_noted=piece.segment_id in division.noted,
+            head=heads.get(piece.segment_id) if piece.segment_id not in division.noted or piece.end in ends else None,
+        )
         for piece, span in parts
     ]
     extent = measure_extent([partition.read for partition in partitions])
@@ -197,6 +201,20 @@ def plan_events(
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row else None,
     )
+
+
+def _is_divided(read: OpenRead, measured: Measured, rows: WantedRows) -> bool:
+    """Return whether tasks may begin within segments, so that a wrong border fails the scan.
+
+    In other modes, what follows bytes that are no event is one bad event: the same for any number of tasks. With a
+    limit, tasks may end before they reach a border, and they may skip one if they allow data loss. If the commit log
+    has the number of rows, and nothing else is asked for, no task runs.
+    """
+    if read.rule.mode != FAILFAST or rows.limit is not None or rows.few or not read.options.get(o.FAIL_ON_DATA_LOSS):
+        return False
+    content = None if measured.head is None else measured.head.content
+    total = sum(piece.end - piece.start for piece in measured.slices)
+    return bool(rows.columns.fields) or content is None or content.bytes != total
 
 
 def _select_places(
@@ -229,7 +247,7 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
 def choose_sharing(read: OpenRead, rows: WantedRows) -> Sharing:
     """Return how the slices of a batch scan share tasks."""
     least, most = read.options.get(o.MIN_PARTITIONS), read.options.get(o.MAX_BYTES_PER_TASK)
-    return Sharing(rows.cores, least, most, rows.aggregated)
+    return Sharing(rows.cores, least, most, rows.any_order)
 
 
 def has_times(table: StreamTable, required: StructType) -> bool:

@@ -1,8 +1,9 @@
 """Borders between events that scans note in the commit table, so that later scans can divide segments there.
 
 Events have no marks by which a reader could begin in the middle of a segment. But a scan that reads a segment from its
-head sees where events begin, and bytes never change. A row that is wrong all the same does no harm: a task that begins
-at a border between events ends exactly at the next one, or else fails, and with it the scan.
+head sees where events begin, and bytes never change. A row that is wrong all the same leads to no wrong result of a
+scan whose tasks all read to their ends: a task that begins at a border between events ends exactly at the next one, or
+else fails, and with it the scan.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import itertools
 import json
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
@@ -29,16 +31,19 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql import options as o
 
-from ..commit_log.log_table import KEY_LENGTH, TABLE_NAME, encode_row, make_row_key
+from ..commit_log.log_table import FIRST_BORDER_ROW, KEY_LENGTH, TABLE_NAME, encode_row, make_row_key
+from ..workers.connections import hash_config
 
 LOG = logging.getLogger(__name__)
 
 SPACING = 6 << 20
 """Bytes between two borders that are noted, at least. So each window of the usual size has one."""
-_MOST = 4096
-"""Borders of a segment in its row. In a long segment they are farther apart."""
+_MOST = 2048
+"""Borders of a segment in its row, about. In a long segment they are farther apart."""
 _SECONDS = 1.0
-"""How long a task tries to note borders."""
+"""How long a task tries to note borders, or to remove them."""
+_REFUSED: Recent[Hashable, bool] = Recent()
+"""The users who may not note borders, each in one scope."""
 
 
 class NotedBorders:
@@ -51,19 +56,23 @@ class NotedBorders:
         """Send nothing yet."""
         self._stream = stream
         self._rows = pravega.key_value_table(stream.scope, TABLE_NAME)
+        self._user = (hash_config(pravega.config), stream.scope)
 
-    def of(self, segment_id: int) -> list[int]:
-        """Return the borders of a segment, in order; none for a user who may not read the commit table."""
+    def find(self, segment_ids: Sequence[int]) -> dict[int, list[int]]:
+        """Return the borders of segments, in order; none for a user who may not read the commit table."""
         try:
-            return _read(self._rows.get(self._key(segment_id)))
+            entries = self._rows.get_many([self._key(segment_id) for segment_id in segment_ids])
         except (KeyValueTableNotFoundError, PermissionDeniedError):
-            return []
+            return {}
+        return dict(zip(segment_ids, map(_read, entries), strict=True))
 
     def add(self, segment_id: int, head: int, borders: Sequence[int]) -> None:
         """Note borders behind the head of a segment, in order, unless others are known near them.
 
         Users who may not write the commit table note nothing. What fails is tried again by the next scan.
         """
+        if _REFUSED.find(self._user):
+            return
         try:
             with limit_retries(_SECONDS):
                 try:
@@ -71,7 +80,10 @@ class NotedBorders:
                 except KeyValueTableNotFoundError:
                     self._rows.create(1, KEY_LENGTH)
                     self._add(segment_id, head, borders)
-        except (PermissionDeniedError, ConditionalUpdateError) as error:
+        except PermissionDeniedError as error:
+            _REFUSED.put(self._user, True)
+            LOG.debug("No borders are noted in scope %s: %s", self._stream.scope, error)
+        except ConditionalUpdateError as error:
             LOG.debug("Borders of segment %s were not noted: %s", self._name(segment_id), error)
         except PravegaError as error:
             LOG.warning("Borders of segment %s were not noted: %s", self._name(segment_id), error)
@@ -79,48 +91,57 @@ class NotedBorders:
     def _add(self, segment_id: int, head: int, borders: Sequence[int]) -> None:
         stored = self._rows.get(self._key(segment_id))
         before = _read(stored)
-        kept = _merge(before, borders, head)
-        if kept != before:
-            deltas = [border - previous for previous, border in itertools.pairwise([0, *kept])]
+        merged = _merge(before, borders, head)
+        if merged != before:
+            deltas = [border - previous for previous, border in itertools.pairwise([0, *merged])]
             row = {"stream": self._stream.name, "segment": segment_id, "borders": deltas}
             self._rows.put(self._key(segment_id), encode_row(row), NOT_EXISTS if stored is None else stored.version)
 
-    def explain(self, segment_id: int, error: MalformedEventError) -> MalformedEventError:
+    def doubt(self, segment_id: int, error: MalformedEventError) -> MalformedEventError:
         """Remove the borders of a segment in which a task could not read an event; return the error to raise."""
-        hint = "they were removed, and the query reads the segment in one piece when it runs again"
+        advice = "in case one is wrong, they were removed: run the query again"
         try:
-            self._rows.delete(self._key(segment_id))
-        except PermissionDeniedError:
-            hint = f"read it in one piece, with '{o.MIN_PARTITIONS.key}'='1', to see whether the event is really bad"
-        except KeyValueTableNotFoundError:
-            LOG.debug("The borders of segment %s are gone.", self._name(segment_id))
+            with limit_retries(_SECONDS):
+                self._rows.delete(self._key(segment_id))
+        except PravegaError as failure:
+            LOG.warning("Borders of segment %s were not removed: %s", self._name(segment_id), failure)
+            advice = (
+                f"in case one is wrong, read the segment in one piece, with '{o.MIN_PARTITIONS.key}'='1' and a large "
+                f"'{o.MAX_BYTES_PER_TASK.key}'"
+            )
         return MalformedEventError(
-            f"{error.message.rstrip('.')}. The segment was divided at borders that earlier scans had noted; {hint}."
+            f"{error.message.rstrip('.')}. The segment was divided at borders that earlier scans had noted; {advice}."
         )
 
     def _key(self, segment_id: int) -> bytes:
         digest = hashlib.blake2b(f"borders {segment_id}".encode(), digest_size=8).digest()
-        return make_row_key(self._stream, 1 << 63 | int.from_bytes(digest, "big"))
+        return make_row_key(self._stream, FIRST_BORDER_ROW | int.from_bytes(digest, "big") >> 2)
 
     def _name(self, segment_id: int) -> str:
         return make_segment_name(self._stream, segment_id)
 
 
 def _read(stored: Entry | None) -> list[int]:
-    return [] if stored is None else list(itertools.accumulate(json.loads(stored.value)["borders"]))
+    """Return the borders in a row; none for one that is not like those that scans write."""
+    try:
+        deltas = [] if stored is None else json.loads(stored.value)["borders"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        LOG.warning("A row of noted borders cannot be read: %s", error)
+        return []
+    is_list = isinstance(deltas, list) and all(type(delta) is int and delta > 0 for delta in deltas)
+    return list(itertools.accumulate(deltas)) if is_list else []
 
 
 def _merge(stored: Sequence[int], new: Sequence[int], head: int) -> list[int]:
     """Return stored borders behind the head, and new ones that are far from these, no more than a row may have."""
-    behind = [border for border in (*stored, *new) if border > head]
-    spacing = max(SPACING, (max(behind, default=head) - head) // (_MOST // 2))
-    kept: list[int] = []
-    for border in behind:
-        index = bisect_left(kept, border)
-        neighbors = kept[max(index - 1, 0) : index + 1]
-        if all(abs(border - neighbor) >= spacing for neighbor in neighbors):
-            kept.insert(index, border)
-    return kept
+    spacing = max(SPACING, (new[-1] - head) // _MOST)
+    merged: list[int] = []
+    for border in (*stored, *new):
+        index = bisect_left(merged, border)
+        neighbors = merged[max(index - 1, 0) : index + 1]
+        if border > head and all(abs(border - neighbor) >= spacing for neighbor in neighbors):
+            merged.insert(index, border)
+    return merged
 
 
 class BorderNotes:

@@ -17,6 +17,7 @@ from pyspark_pravega.sql import options as o
 from ..tables.hidden_columns import CHANGE_COLUMNS, map_fields_by_name
 from ..tables.open_table import OpenTable
 from .aggregates.aggregating_reader import begin_aggregates
+from .aggregates.aggregation import is_exact_in_any_order
 from .borders import count_events_by_log
 from .conditions import Condition, Sieve, can_evaluate
 from .counts import Counts, find_counts
@@ -145,7 +146,7 @@ class PushDown:
             files=request.files,
             counted=request.counted,
             cores=request.cores,
-            aggregated=request.aggregation is not None,
+            any_order=request.aggregation is not None and is_exact_in_any_order(request.aggregation, request.columns),
         )
         return cls(opened, request, rows, sieved)
 

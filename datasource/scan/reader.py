@@ -57,7 +57,8 @@ _GROWTH = 4
 class SlicePartition(InputPartition):
     """A segment slice, the endpoint of its segment, and a token to read it. `span`: only its events are wanted.
 
-    `is_noted`: an earlier scan has noted borders of the segment, and the slice may begin or end at one.
+    `is_noted`: the slice may begin or end at a border that an earlier scan has noted. With `head`, where the segment
+    begins, the task notes borders in it.
     """
 
     piece: SegmentSlice
@@ -65,6 +66,7 @@ class SlicePartition(InputPartition):
     token: str = field(repr=False)
     span: Span | None = None
     is_noted: bool = False
+    head: int | None = None
 
     @property
     def read(self) -> SegmentSlice:
@@ -124,8 +126,8 @@ class Sharing:
     """How the slices of a scan share tasks.
 
     Spark can run as many tasks at once as it has `cores`; None if that is unknown. A query may want `least` tasks, and
-    `most` bytes in each. With `any_order`, it may get rows of one segment in any order, and needs no wish of its own to
-    have large segments divided for all cores.
+    `most` bytes in each. With `any_order`, its result is the same in whatever order tasks come to their ends, so that
+    large segments are divided for all cores without a wish.
     """
 
     cores: int | None = None
@@ -144,7 +146,7 @@ class Sharing:
             share = None
         sizes = [size for size in (share, self.most) if size is not None]
         evenly = share is not None and (self.most is None or 2 * share <= self.most)
-        return PartSize(min(sizes), evenly) if sizes else None
+        return PartSize(min(sizes), evenly, by_log=self.least is not None or self.most is not None) if sizes else None
 
     def group(self, slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
         """Return partitions for slices: neighbours share one as long as they are small together.
@@ -213,7 +215,7 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
                     if not piece.is_noted:
                         raise
                     borders = NotedBorders(pravega, self._plan.table.stream)
-                    raise borders.explain(piece.piece.segment_id, error) from None
+                    raise borders.doubt(piece.piece.segment_id, error) from None
                 if left == 0:
                     break
 
@@ -296,8 +298,8 @@ def _read_slice(
             if left == 0:
                 break
             most *= _GROWTH
-        if plan.heads is not None and notes.borders and not broken:
-            NotedBorders(pravega, plan.table.stream).add(piece.segment_id, plan.heads[piece.segment_id], notes.borders)
+        if partition.head is not None and notes.borders and not broken:
+            NotedBorders(pravega, plan.table.stream).add(piece.segment_id, partition.head, notes.borders)
         for error in broken:
             yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
         if decoder.bad:

@@ -82,8 +82,8 @@ class WantedRows:
     At most `limit` rows are wanted. With `few`, a few may be enough even without a limit, and a scan of events reads
     little at first. `choosing` are conditions on the places of events, or on versions, by which events are chosen
     before they are decoded. `conditions` are evaluated on the rows: rows that cannot fulfil them may be left out.
-    Spark can run as many tasks at once as it has `cores`; None if that is unknown. With `aggregated`, the tasks combine
-    the rows, so that their order does not matter.
+    Spark can run as many tasks at once as it has `cores`; None if that is unknown. With `any_order`, tasks aggregate
+    the rows, and the result is the same in whatever order it is put together.
     """
 
     columns: StructType
@@ -96,4 +96,4 @@ class WantedRows:
     files: Sequence[str] | None = None
     counted: bool = False
     cores: int | None = None
-    aggregated: bool = False
+    any_order: bool = False

@@ -150,7 +150,7 @@ class _WholeEventEncoder:
         if column.null_count:
             row = pc.index(column.is_null(), True).as_py()
             raise InvalidRowError(
-                f"row {row} of the batch has no value in column '{batch.schema.names[0]}': "
+                f"row {row} of the batch has no value in column '{batch.schema.names[0]}', "
                 "which is the whole event or value; filter such rows out"
             )
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.datasource.kinds.opening import KINDS as TABLE_KINDS
 from pyspark_pravega.formats.core.format import FORMATS, REGISTRY_FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,16 @@ def test_others_than_kinds_ask_for_no_flags_of_theirs() -> None:
     handed_on = ROOT / "catalog" / "tables" / "description.py", ROOT / "catalog" / "creation" / "declaration.py"
     asking = re.compile(rf"(\bkind|find_\w*kind\w*\([\w.]+\))\.({'|'.join(flags)})\b")
     assert {path for path in list_modules_outside(*KINDS) if asking.search(path.read_text())} == set(handed_on)
+
+
+def test_what_kinds_are_asked_for_is_what_one_of_them_refuses() -> None:
+    """A misspelled statement would be refused by none."""
+    asked = {
+        statement
+        for path in list_modules_outside(KINDS[0])
+        for statement in re.findall(r'check_supports\("([^"]+)"', path.read_text())
+    }
+    assert asked == {statement for kind in TABLE_KINDS.values() for statement in kind.unsupported}
 
 
 def list_comparisons_with_formats(path: Path) -> list[int]:

@@ -104,6 +104,17 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: T.StructT
     )
 
 
+def is_exact_in_any_order(aggregation: Aggregation, columns: T.StructType) -> bool:
+    """Return whether the result is the same in whatever order partial values are put together, to the last bit.
+
+    A sum of floating-point numbers is not, nor one of BIGINT, which may overflow on its way, nor which of 0.0 and -0.0
+    is the least or the greatest number.
+    """
+    fields = map_fields_by_name(columns)
+    inexact = {SUM: (*_FLOATING, T.LongType()), MIN: _FLOATING, MAX: _FLOATING}
+    return not any(_has_type(each.column, fields, inexact.get(each.name, ())) for each in aggregation.functions)
+
+
 def _has_another_order_of_adding(aggregation: Aggregation, fields: Mapping[str, T.StructField]) -> bool:
     """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 

@@ -24,7 +24,7 @@ from pyspark_pravega.datasource.scan.noted_borders import NotedBorders, _merge
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader, list_slices
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import MalformedEventError
-from tests.datasource.scans import rows, scan
+from tests.datasource.scans import insert, rows, scan
 
 SPACING = 128 << 10
 WINDOW = str(64 << 10)
@@ -66,18 +66,24 @@ def list_borders(events: list[bytes]) -> list[int]:
     return list(itertools.accumulate((len(event) + 8 for event in events), initial=0))
 
 
-def put_borders(pravega: Pravega, stream: Stream, borders: list[int]) -> None:
+def list_noted(pravega: Pravega, stream: Stream) -> list[int]:
+    return NotedBorders(pravega, stream).find([0]).get(0, [])
+
+
+def put_row(pravega: Pravega, stream: Stream, value: bytes) -> None:
     """Store the row of a segment as a damaged or malicious one could be."""
+    pravega.key_value_table(stream.scope, TABLE_NAME).put(NotedBorders(pravega, stream)._key(0), value, ANY)
+
+
+def put_borders(pravega: Pravega, stream: Stream, borders: list[int]) -> None:
     deltas = [border - before for before, border in itertools.pairwise([0, *borders])]
-    value = json.dumps({"stream": stream.name, "segment": 0, "borders": deltas}).encode()
-    notes = NotedBorders(pravega, stream)
-    pravega.key_value_table(stream.scope, TABLE_NAME).put(notes._key(0), value, ANY)
+    put_row(pravega, stream, json.dumps({"stream": stream.name, "segment": 0, "borders": deltas}).encode())
 
 
 def test_the_second_scan_of_what_others_wrote_is_divided(pravega: Pravega, table: StreamTable) -> None:
     events, parts = read(pravega, table, 8)
     assert events == EVENTS and len(parts) == 1, "nothing is known yet"
-    noted = NotedBorders(pravega, table.stream).of(0)
+    noted = list_noted(pravega, table.stream)
     assert set(noted) <= set(list_borders(EVENTS)) and len(noted) >= sum(parts) // (SPACING + 64 * 1024 + 6000) - 1
     assert all(border - before >= SPACING for before, border in itertools.pairwise([0, *noted]))
     events, parts = read(pravega, table, 8)
@@ -86,15 +92,15 @@ def test_the_second_scan_of_what_others_wrote_is_divided(pravega: Pravega, table
     planned = scan(pravega, table, ["event"], min_partitions="8")
     assert planned.about == {"parts": "8, at borders noted by scans"}
     assert read(pravega, table, 1) == (EVENTS, [sum(parts)])
-    assert NotedBorders(pravega, table.stream).of(0) == noted, "nothing new was seen"
+    assert list_noted(pravega, table.stream) == noted, "nothing new was seen"
 
 
 def test_what_is_new_is_noted_too(pravega: Pravega, table: StreamTable) -> None:
     read(pravega, table, 1)
-    before = NotedBorders(pravega, table.stream).of(0)
+    before = list_noted(pravega, table.stream)
     append(pravega, table.stream, EVENTS)
     assert read(pravega, table, 4)[0] == [*EVENTS, *EVENTS]
-    after = NotedBorders(pravega, table.stream).of(0)
+    after = list_noted(pravega, table.stream)
     assert after[: len(before)] == before and len(after) > 1.8 * len(before)
     assert set(after) <= set(list_borders([*EVENTS, *EVENTS]))
     head = list_borders(EVENTS)[600]
@@ -102,7 +108,7 @@ def test_what_is_new_is_noted_too(pravega: Pravega, table: StreamTable) -> None:
     append(pravega, table.stream, EVENTS)
     rest = [*EVENTS[600:], *EVENTS, *EVENTS]
     assert read(pravega, table, 4)[0] == rest
-    assert min(NotedBorders(pravega, table.stream).of(0)) > head, "those before the head are of no use"
+    assert min(list_noted(pravega, table.stream)) > head, "those before the head are of no use"
     events, parts = read(pravega, table, 4)
     assert events == rest and len(parts) == 4
 
@@ -112,7 +118,7 @@ def test_only_whole_scans_that_fail_at_bad_events_note_borders(pravega: Pravega,
     rows(scan(pravega, table, ["event"], read_window=WINDOW, mode="dropmalformed"))
     rows(scan(pravega, table, ["event"], read_window=WINDOW, start_stream_cut=cut))
     rows(scan(pravega, table, ["event"], read_window=WINDOW, limit=999))
-    assert NotedBorders(pravega, table.stream).of(0) == []
+    assert list_noted(pravega, table.stream) == []
 
 
 def check_wrong_borders(pravega: Pravega, table: StreamTable, seed: int, trials: int) -> None:
@@ -129,9 +135,11 @@ def check_wrong_borders(pravega: Pravega, table: StreamTable, seed: int, trials:
         try:
             events, _ = read(pravega, table, parts)
         except MalformedEventError as error:
-            assert "divided at borders that earlier scans had noted; they were removed" in str(error)
+            assert "divided at borders that earlier scans had noted; in case one is wrong, they were removed" in str(
+                error
+            )
             assert not borders <= set(true)
-            assert NotedBorders(pravega, table.stream).of(0) == []
+            assert list_noted(pravega, table.stream) == []
             outcomes["refused"] += 1
             events, _ = read(pravega, table, parts)
         else:
@@ -150,6 +158,46 @@ def test_many_wrong_borders_never_lead_to_wrong_rows(pravega: Pravega, table: St
     check_wrong_borders(pravega, table, seed, trials=100)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"x\x9c\x00",
+        b"[]",
+        b"{}",
+        b'{"borders": 7}',
+        b'{"borders": [1.5, 2.5]}',
+        b'{"borders": [true, NaN]}',
+        b'{"borders": [900000, -500000, 700000, 0]}',
+        b'{"borders": ["400000"]}',
+        b'{"borders": [1000000000000000000000000]}',
+        b'{"borders": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+)
+def test_rows_that_no_scan_has_written(pravega: Pravega, table: StreamTable, value: bytes) -> None:
+    assert read(pravega, table, 1)[0] == EVENTS  # and makes the table of the rows
+    put_row(pravega, table.stream, value)
+    events, parts = read(pravega, table, 4)
+    assert events == EVENTS and len(parts) == 1
+    noted = set(list_noted(pravega, table.stream))
+    assert len(noted & set(list_borders(EVENTS))) > 10, "the next borders replace the row"
+    assert read(pravega, table, 4)[0] == EVENTS
+
+
+def test_ends_of_versions_where_no_scan_has_been_yet(pravega: Pravega, table: StreamTable) -> None:
+    read(pravega, table, 1)
+    noted = list_noted(pravega, table.stream)
+    rows_of_insert = pa.record_batch([pa.array(EVENTS[:100], pa.binary())], names=["event"])
+    for _ in range(10):
+        insert(pravega, table, rows_of_insert)
+    size = sum(map(len, EVENTS[:100])) + 800
+    planned = scan(pravega, table, ["event"], max_bytes_per_task=str(size))
+    parts = [one.read.end - one.read.start for one in planned.reader.planned]  # type: ignore[attr-defined]
+    assert planned.about["parts"].endswith(", at borders noted by scans and ends of versions")
+    assert len(parts) > len(noted) * SPACING // size and max(parts) < 3 * size
+    assert [row["event"] for row in rows(planned)] == [*EVENTS, *(EVENTS[:100] * 10)]
+
+
 def test_merged_borders() -> None:
     """Known borders stay as they are, so that scans of the same bytes do not write the row again and again."""
     assert _merge([], [SPACING, 3 * SPACING], 0) == [SPACING, 3 * SPACING]
@@ -157,8 +205,9 @@ def test_merged_borders() -> None:
     assert _merge([5 * SPACING], [SPACING, 9 * SPACING], 2 * SPACING) == [5 * SPACING, 9 * SPACING]
     many = [SPACING * number for number in range(1, 100_000)]
     kept = _merge([], many, 0)
-    assert 1000 < len(kept) <= 4096 and kept == sorted(kept)
+    assert 1900 < len(kept) <= 2048 and kept == sorted(kept)
     assert _merge(kept, many, 0) == kept
+    assert _merge([1 << 60], [SPACING], 0) == [SPACING, 1 << 60], "one that is far behind the end does no harm"
 
 
 def test_users_who_may_only_read(secure_scope: str, secure_client_config: Callable[..., ClientConfig]) -> None:
@@ -169,11 +218,11 @@ def test_users_who_may_only_read(secure_scope: str, secure_client_config: Callab
         admin.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=1)))
         append(admin, stream, EVENTS)
         assert read(reader, table, 4)[0] == EVENTS
-        assert NotedBorders(admin, stream).of(0) == []
+        assert list_noted(admin, stream) == []
         assert read(admin, table, 4)[0] == EVENTS
         events, parts = read(reader, table, 4)
         assert events == EVENTS and len(parts) == 4
         put_borders(admin, stream, [sum(parts) // 2])
-        with pytest.raises(MalformedEventError, match="read it in one piece, with 'min-partitions'='1'"):
+        with pytest.raises(MalformedEventError, match="read the segment in one piece, with 'min-partitions'='1'"):
             read(reader, table, 4)
         assert read(reader, table, 1)[0] == EVENTS
