@@ -20,13 +20,9 @@ def connect(catalog: str = "pravega", **options: str | int | bool | None) -> Pra
 
     Nothing is sent to the servers before the first method needs an answer.
 
-    Parameters
-    ----------
-    catalog : str, default "pravega"
-        The name of the catalog, in messages and in front of names of tables.
-    **options : str, int, bool or None
-        The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
-        `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
+    `catalog`: the name of the catalog, in messages and in front of names of tables. `**options`: the options of
+    docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`, `schema_registry_uri`.
+    Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
     Returns the catalog; as a context manager it closes its connections at the end.
 

@@ -51,10 +51,7 @@ class PravegaDataSource(DataSource):
     Where this package is installed, Spark finds it by the name `pravega`. The stream may be `name$type`, for its events
     of one type, or `name$changelog`.
 
-    Parameters
-    ----------
-    options : dict of str to str
-        Read or write options of docs/options.md. Spark passes what `option` and `options` set.
+    `options`: read or write options of docs/options.md. Spark passes what `option` and `options` set.
 
     Examples
     --------

@@ -83,27 +83,21 @@ class DescribedTable:
 
 
 class AlterableTable(DescribedTable):
-    """A table whose columns and properties change; it is loaded again after each change."""
+    """A table whose columns and properties change; it is loaded again after each change.
+
+    The methods that change columns register a new version of the schema. A column is named by its name, and a field
+    within a column by its path, as in SQL: `position.height`, `readings.element.unit`. They raise
+    UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if the table's
+    compatibility policy does not allow it, and InvalidOptionError if there is no such column.
+    """
 
     def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
         """Add a column; rows that exist already have null for it.
 
-        This and the other methods that change columns register a new version of the schema, which the table's
-        compatibility policy must allow.
+        `after`: the column that it follows; by default it is the last one. `first`: whether it is the first column.
 
-        Parameters
-        ----------
-        field : pyarrow.Field
-            The column. A field within a column is named by its path, as in SQL: `position.height`,
-            `readings.element.unit`.
-        after : str, optional
-            The column that it follows; by default it is the last one.
-        first : bool, default False
-            Whether it is the first column.
-
-        Raises UnsupportedOperationError if older events could not be read after the change; IncompatibleSchemaError if
-        the policy does not allow the change; InvalidOptionError if the column exists already, or `after` does not;
-        UnsupportedTypeError if `field` is not a field, or its type is one that events cannot hold.
+        Raises InvalidOptionError if the column exists already, or `after` does not; UnsupportedTypeError if `field` is
+        not a field, or its type is one that events cannot hold.
 
         Examples
         --------
@@ -122,87 +116,32 @@ class AlterableTable(DescribedTable):
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
-        """Drop a column; the events keep its values.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-
-        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
-        the policy does not allow the change, InvalidOptionError if there is no such column.
-        """
+        """Drop a column; the events keep its values."""
         self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
 
     def rename_column(self, name: str, to: str) -> None:
-        """Rename a column.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        to : str
-            The new name, without the path.
-
-        Raises UnsupportedOperationError if older events could not be read after the change; IncompatibleSchemaError if
-        the policy does not allow the change; InvalidOptionError if there is no such column, or one has the new name
-        already.
-        """
+        """Rename a column to a new name without a path. Raises InvalidOptionError if another column has that name."""
         self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
 
     def widen_column(self, name: str, type: pa.DataType) -> None:
         """Give a column a type that holds all its values, such as int64 for int32.
 
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        type : pyarrow.DataType
-            The new type.
-
-        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
-        the policy does not allow the change, InvalidOptionError if there is no such column, UnsupportedTypeError if
-        events cannot hold the new type.
+        Raises UnsupportedTypeError if events cannot hold the new type.
         """
         path = self._split_path(name)
         column = StructType([StructField(path[-1], to_spark_type(name, type))])
         self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
-        """Let a column be null.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-
-        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
-        the policy does not allow the change, InvalidOptionError if there is no such column.
-        """
+        """Let a column be null."""
         self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
 
     def comment_column(self, name: str, comment: str) -> None:
-        """Set the comment of a column.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        comment : str
-            The comment; the empty text removes it.
-
-        Raises UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if
-        the policy does not allow the change, InvalidOptionError if there is no such column.
-        """
+        """Set the comment of a column; the empty text removes it."""
         self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
-        """Set properties of the table.
-
-        Parameters
-        ----------
-        properties : mapping of str to str or None
-            The properties as `create_table` takes them; None removes one.
+        """Set properties of the table, as `create_table` takes them; None removes one.
 
         Raises InvalidOptionError if a property is wrong, or cannot be changed.
         """

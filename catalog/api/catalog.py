@@ -81,12 +81,7 @@ class PravegaCatalog(WatchedCatalog):
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a namespace.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-        if_not_exists : bool, default False
-            Whether a namespace of this name may exist already; nothing happens then.
+        `if_not_exists`: whether a namespace of this name may exist already; nothing happens then.
 
         Raises ScopeExistsError if the namespace exists, unless `if_not_exists`; InvalidNameError if no scope can have
         this name.
@@ -100,11 +95,6 @@ class PravegaCatalog(WatchedCatalog):
     def namespace_exists(self, name: str) -> bool:
         """Return whether a namespace exists.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-
         Returns true if there is such a scope.
         """
         try:
@@ -116,12 +106,7 @@ class PravegaCatalog(WatchedCatalog):
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drop a namespace.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-        cascade : bool, default False
-            Whether its tables are dropped too.
+        `cascade`: whether its tables are dropped too.
 
         Raises ScopeNotEmptyError if the namespace has tables or views, unless `cascade`; ScopeNotFoundError if there is
         no such namespace.
@@ -132,10 +117,7 @@ class PravegaCatalog(WatchedCatalog):
     def list_tables(self, namespace: str) -> list[str]:
         """List the tables of a namespace. Views are left out: only Spark can read them.
 
-        Parameters
-        ----------
-        namespace : str
-            The name of the namespace.
+        `namespace`: the name of the namespace.
 
         Returns the names of the tables, as `load_table` takes them.
 
@@ -148,22 +130,12 @@ class PravegaCatalog(WatchedCatalog):
     def table_exists(self, name: str) -> bool:
         """Return whether a table exists.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-
         Returns true if there is such a table, even if it cannot be read.
         """
         return find_in_scope(self._catalog, self._identify(name)).exists()
 
     def load_table(self, name: str) -> Table:
         """Load a table.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
 
         Returns the table as it is now.
 
@@ -195,19 +167,10 @@ class PravegaCatalog(WatchedCatalog):
 
         A stream that has no schema becomes the table, and keeps its events.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-        schema : pyarrow.Schema or StructType, optional
-            Its columns, as an Arrow schema with comments in the metadata of its fields under `comment`, or as Spark's
-            type. Formats with fixed columns need none.
-        comment : str, optional
-            The comment of the table.
-        properties : mapping of str to str, optional
-            Table properties of docs/options.md, such as `format`, `routing-key` or `scaling.min-segments`.
-        if_not_exists : bool, default False
-            Whether a table of this name may exist already; it is returned then.
+        `schema`: its columns, as an Arrow schema with comments in the metadata of its fields under
+        `comment`, or as Spark's type. Formats with fixed columns need none. `comment`: the comment of the table.
+        `properties`: table properties of docs/options.md, such as `format`, `routing-key` or `scaling.min-segments`.
+        `if_not_exists`: whether a table of this name may exist already; it is returned then.
 
         Raises StreamExistsError if the table exists, unless `if_not_exists`; ScopeNotFoundError if there is no such
         namespace; InvalidNameError if no table can have this name; InvalidOptionError if a property is wrong;
@@ -242,12 +205,7 @@ class PravegaCatalog(WatchedCatalog):
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a table: its events, its stream and its schemas.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-        if_exists : bool, default False
-            Whether the table may be missing; nothing happens then.
+        `if_exists`: whether the table may be missing; nothing happens then.
 
         Raises StreamNotFoundError if there is no such table, unless `if_exists`.
         """
@@ -258,12 +216,7 @@ class PravegaCatalog(WatchedCatalog):
     def inspect(self, table: str, name: str) -> pa.Table:
         """Read a metadata table of a table, even of one that cannot be loaded.
 
-        Parameters
-        ----------
-        table : str
-            The name of the table.
-        name : str
-            The name of the metadata table: "segments", "schemas", "history", ...
+        `table`: the name of the table. `name`: the name of the metadata table: "segments", "schemas", "history", ...
 
         Returns the rows, as they are now.
 

@@ -37,12 +37,7 @@ from .arrow_columns import to_arrow_columns
 class TableSize:
     """The size of a table, as `Table.size` measures it.
 
-    Attributes
-    ----------
-    segments : int
-        The number of segments that take appends now.
-    bytes : int
-        The bytes of all events.
+    `segments`: the number of segments that take appends now. `bytes`: the bytes of all events.
     """
 
     segments: int
@@ -53,14 +48,8 @@ class TableSize:
 class TableSchema:
     """A version of a table's schema, as `Table.schema_versions` lists them.
 
-    Attributes
-    ----------
-    version : int
-        Its number, counted from 0 among the schemas of its type.
-    type : str
-        The type of events in the schema registry.
-    columns : str
-        The columns as Spark's types, or why there are none.
+    `version`: its number, counted from 0 among the schemas of its type. `type`: the type of events in the schema
+    registry. `columns`: the columns as Spark's types, or why there are none.
     """
 
     version: int
@@ -72,18 +61,9 @@ class TableSchema:
 class TableVersion:
     """A version of a table, made by one commit, as `Table.history` lists them.
 
-    Attributes
-    ----------
-    version : int
-        Its number, counted from 1.
-    time : datetime
-        When it was published, in UTC.
-    operation : str
-        What committed it, such as INSERT or STREAM.
-    rows : int
-        The number of rows that it added.
-    position : str
-        The text of the stream cut at which it ends.
+    `version`: its number, counted from 1. `time`: when it was published, in UTC. `operation`: what committed it, such
+    as INSERT or STREAM. `rows`: the number of rows that it added. `position`: the text of the stream cut at which it
+    ends.
     """
 
     version: int
@@ -97,16 +77,9 @@ class TableVersion:
 class ConsumerLag:
     """A consumer, or a reader group of another client, as `PravegaCatalog.consumers` lists them.
 
-    Attributes
-    ----------
-    consumer : str
-        Its name, with its scope.
-    table : str
-        The table that it reads.
-    bytes_behind : int or None
-        The bytes from its position to the end; None where only its readers know the position.
-    position : str or None
-        The text of the stream cut where it is, None where only its readers know it.
+    `consumer`: its name, with its scope. `table`: the table that it reads. `bytes_behind`: the bytes from its position
+    to the end; None where only its readers know the position. `position`: the text of the stream cut where it is, None
+    where only its readers know it.
     """
 
     consumer: str

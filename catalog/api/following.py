@@ -42,12 +42,7 @@ class NewRows:
 
     A program that stores `position` together with its results continues after these rows when it starts again.
 
-    Attributes
-    ----------
-    rows : pyarrow.Table
-        The rows.
-    position : str
-        The position after them, for `Table.follow(position=...)`.
+    `rows`: the rows. `position`: the position after them, for `Table.follow(position=...)`.
 
     Examples
     --------

@@ -119,10 +119,7 @@ class Scan:
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
         """Read all rows into memory.
 
-        Parameters
-        ----------
-        threads : int, optional
-            The number of threads that read; by default one for each core, at most 8.
+        `threads`: the number of threads that read; by default one for each core, at most 8.
 
         Returns the rows in the order of the table's segments, oldest first.
 
@@ -134,11 +131,8 @@ class Scan:
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
         """Read the rows in bounded memory, up to the table's end at this moment.
 
-        Parameters
-        ----------
-        threads : int, optional
-            The number of threads that read; by default one for each core, at most 8. Each needs about 32 MiB; see the
-            option `read-window`.
+        `threads`: the number of threads that read; by default one for each core, at most 8. Each needs about 32 MiB;
+        see the option `read-window`.
 
         Returns the rows. Those of one segment come in their order, and those of several segments mixed unless `threads`
         is 1. The threads end with the last row, or when nothing refers to the reader any more. Reading raises the

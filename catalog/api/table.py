@@ -46,22 +46,11 @@ class Table(AlterableTable):
     ) -> Scan:
         """Describe a scan of the table; nothing is read yet.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The names of the columns; by default all but the hidden ones.
-        filter : pyarrow.compute.Expression, optional
-            The condition that the rows fulfil: `pyarrow.compute.field("temp") > 30`.
-        limit : int, optional
-            The largest number of rows.
-        as_of : int, str or datetime, optional
-            A version, a tag, a stream cut or a time with a zone: the table is read as it was then, as with VERSION AS
-            OF and TIMESTAMP AS OF.
-        start, end : int, str or datetime, optional
-            The bounds of what is read, both included: versions, texts of stream cuts or times with a zone. By default
-            everything is read.
-        options : mapping of str to str, optional
-            Read options of docs/options.md, such as `{"mode": "permissive"}`.
+        `columns`: the names of the columns; by default all but the hidden ones. `filter`: the condition that the rows
+        fulfil: `pyarrow.compute.field("temp") > 30`. `limit`: the largest number of rows. `as_of`: a version, a tag, a
+        stream cut or a time with a zone: the table is read as it was then, as with VERSION AS OF and TIMESTAMP AS OF.
+        `start`, `end`: the bounds of what is read, both included: versions, texts of stream cuts or times with a zone.
+        By default everything is read. `options`: read options of docs/options.md, such as `{"mode": "permissive"}`.
 
         Raises InvalidOptionError if the filter, the limit, a bound or an option is wrong; InvalidSchemaError if there
         is no such column.
@@ -96,18 +85,9 @@ class Table(AlterableTable):
         The columns are those of the table, followed by `_change_type`, `_commit_version` and `_commit_timestamp`; there
         are no hidden ones. A filter on `_commit_version` reads only the events of those versions.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The names of the columns; by default all.
-        filter : pyarrow.compute.Expression, optional
-            The condition that the rows fulfil.
-        limit : int, optional
-            The largest number of rows.
-        start, end : int or datetime, optional
-            Two versions, or two times with a zone; both are included. By default all changes are read.
-        options : mapping of str to str, optional
-            Read options of docs/options.md.
+        `columns`: the names of the columns; by default all. `filter`: the condition that the rows fulfil. `limit`: the
+        largest number of rows. `start`, `end`: two versions, or two times with a zone; both are included. By default
+        all changes are read. `options`: read options of docs/options.md.
 
         Raises InvalidOptionError if the filter, the limit, a bound or an option is wrong; InvalidSchemaError if there
         is no such column; DataLossError if events were removed.
@@ -127,10 +107,7 @@ class Table(AlterableTable):
     def inspect(self, name: str) -> pa.Table:
         """Read a metadata table of this table: history, segments, schemas, tags and others.
 
-        Parameters
-        ----------
-        name : str
-            The name of the metadata table.
+        `name`: the name of the metadata table.
 
         Returns the rows, as they are now.
 
@@ -149,10 +126,7 @@ class Table(AlterableTable):
     def head(self, rows: int = 10) -> pa.Table:
         """Read the first rows, and no more events than they need.
 
-        Parameters
-        ----------
-        rows : int, default 10
-            The largest number of rows.
+        `rows`: the largest number of rows.
 
         Raises MalformedEventError with the event if one does not fit the table, DataLossError if events were removed
         before they were read.
@@ -169,13 +143,8 @@ class Table(AlterableTable):
         exactly. Only floating-point numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same
         routing key keep their order.
 
-        Parameters
-        ----------
-        rows : pyarrow.Table, pyarrow.RecordBatch, pyarrow.RecordBatchReader or any object that exports Arrow data
-            The rows.
-        options : mapping of str to str, optional
-            Write options of docs/options.md. With `txn-app-id` and `txn-version`, a write that is repeated is done
-            once.
+        `rows`: the rows. `options`: write options of docs/options.md. With `txn-app-id` and `txn-version`, a write that
+        is repeated is done once.
 
         Returns the number of rows.
 
@@ -211,23 +180,11 @@ class Table(AlterableTable):
         batch holds at most 64 MiB of events, or what the options `max-bytes-per-trigger` and `max-rows-per-trigger`
         say. It may have no rows if `filter` keeps none, or if one of several streams is new.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The names of the columns; by default all but the hidden ones.
-        filter : pyarrow.compute.Expression, optional
-            The condition that the rows fulfil.
-        position : str, optional
-            The position of an earlier batch, after which reading continues.
-        start : int, str or datetime, optional
-            Where reading begins without a position: by default at the oldest event, with "latest" after what exists
-            now.
-        available_now : bool, default False
-            Whether reading ends with what exists now.
-        timeout : float, optional
-            The seconds without new rows after which reading ends; by default it never does.
-        options : mapping of str to str, optional
-            Read options of docs/options.md.
+        `columns`: the names of the columns; by default all but the hidden ones. `filter`: the condition that the rows
+        fulfil. `position`: the position of an earlier batch, after which reading continues. `start`: where reading
+        begins without a position: by default at the oldest event, with "latest" after what exists now. `available_now`:
+        whether reading ends with what exists now. `timeout`: the seconds without new rows after which reading ends; by
+        default it never does. `options`: read options of docs/options.md.
 
         Yields
         ------
@@ -254,10 +211,7 @@ class Table(AlterableTable):
     def history(self, newest: int | None = None) -> list[TableVersion]:
         """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
 
-        Parameters
-        ----------
-        newest : int, optional
-            How many of the newest versions to list; by default all.
+        `newest`: how many of the newest versions to list; by default all.
 
         Returns the versions, the oldest first.
 
@@ -277,10 +231,7 @@ class Table(AlterableTable):
     def size(self, start: str | None = None) -> TableSize:
         """Measure the table.
 
-        Parameters
-        ----------
-        start : str, optional
-            The text of a stream cut, after which events count; by default all events count.
+        `start`: the text of a stream cut, after which events count; by default all events count.
 
         Returns the number of segments that take appends, and the bytes of the events.
 

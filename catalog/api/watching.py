@@ -23,18 +23,9 @@ from .details import ConsumerLag, list_lags, list_lags_of_scope, list_queries
 class TableWriter:
     """A streaming query or an application that writes a table exactly once, as `PravegaCatalog.writers` lists them.
 
-    Attributes
-    ----------
-    writer : str
-        "query" with Spark's id of the query, or "application" with its `txn-app-id`.
-    table : str
-        The table that it writes.
-    batch : int
-        The newest micro-batch with rows, or the newest `txn-version`.
-    rows : int
-        The number of rows in it.
-    time : datetime
-        When that was noted, in UTC.
+    `writer`: "query" with Spark's id of the query, or "application" with its `txn-app-id`. `table`: the table that it
+    writes. `batch`: the newest micro-batch with rows, or the newest `txn-version`. `rows`: the number of rows in it.
+    `time`: when that was noted, in UTC.
     """
 
     writer: str
@@ -53,12 +44,8 @@ class WatchedCatalog:
     def consumers(self, table: str | None = None, *, namespace: str | None = None) -> list[ConsumerLag]:
         """List the consumers of a table, or of all tables.
 
-        Parameters
-        ----------
-        table : str, optional
-            The name of the table; by default all tables.
-        namespace : str, optional
-            The namespace whose tables are meant; by default those of all namespaces.
+        `table`: the name of the table; by default all tables. `namespace`: the namespace whose tables are meant; by
+        default those of all namespaces.
 
         Returns each consumer with the number of bytes that it is behind the end.
 
@@ -85,10 +72,7 @@ class WatchedCatalog:
     def writers(self, namespace: str) -> list[TableWriter]:
         """List what writes tables of a namespace exactly once, by the micro-batches that the tables have noted.
 
-        Parameters
-        ----------
-        namespace : str
-            The name of the namespace.
+        `namespace`: the name of the namespace.
 
         Returns them in order, with the one that wrote last first. Queries that write key-value tables, or at least
         once, are not noted.
@@ -109,10 +93,7 @@ class WatchedCatalog:
     def namespace_properties(self, name: str) -> dict[str, str]:
         """Return the properties of a namespace, such as its `comment`.
 
-        Parameters
-        ----------
-        name : str
-            The name of the namespace.
+        `name`: the name of the namespace.
 
         Returns the properties; `location` is the name of the scope in Pravega.
 

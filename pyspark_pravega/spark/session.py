@@ -29,15 +29,9 @@ def configure(
     Call it once for each catalog, before `getOrCreate()`. It puts secrets into the environment of this process, which
     the driver inherits, because PySpark passes confs on a command line.
 
-    Parameters
-    ----------
-    builder : SparkSession.Builder
-        The builder of the session.
-    catalog : str, default "pravega"
-        The name of the catalog in SQL.
-    **options : str, int, bool or None
-        The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
-        `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
+    `builder`: the builder of the session. `catalog`: the name of the catalog in SQL. `**options`: the options of
+    docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`, `schema_registry_uri`.
+    Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
     Raises InvalidOptionError if there is no such option, or its value is wrong; InvalidNameError if no catalog can have
     the name `catalog`; SetupError if the adapter's jar is missing, or Spark's Java is missing or too old, or a session
