@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError
 
 from .identifiers import quote
+from .option_types import Option
 from .options import (
     AT_CONSUMER,
     CONSUMER,
@@ -14,6 +16,7 @@ from .options import (
     MAX_EVENT_TIME_DRIFT,
     MIN_PARTITIONS,
     START_STREAM_CUT,
+    UNORDERED,
     Options,
     Source,
 )
@@ -286,24 +289,26 @@ def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None
 
 
 def refuse_division(options: Options) -> None:
-    """Raise InvalidOptionError if a streaming query is told into how many tasks it should divide its segments."""
+    """Raise InvalidOptionError if a streaming query whose events keep their order is told how many tasks to have."""
     for option in (MIN_PARTITIONS, MAX_BYTES_PER_TASK):
-        if options.source(option) is Source.QUERY:
+        if options.source(option) is Source.QUERY and not options.get(UNORDERED):
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' is given, but a micro-batch reads each segment in "
-                "one task, so that events keep their order. It is an option of batch scans: leave it out. The table "
-                "property 'scaling.min-segments' says how many segments there are."
+                "one task, so that events keep their order. Leave it out, or set 'unordered'='true' if the order does "
+                "not matter to the query. The table property 'scaling.min-segments' says how many segments there are."
             )
 
 
-def refuse_drift(options: Options, what: str) -> None:
-    """Raise InvalidOptionError if a read whose segments are not kept in step by event time is asked to do so.
-
-    `what` names the read.
-    """
-    if options.get(MAX_EVENT_TIME_DRIFT) is not None:
-        raise InvalidOptionError(
-            f"'{options.name(MAX_EVENT_TIME_DRIFT)}'='{options.text(MAX_EVENT_TIME_DRIFT)}' is given, but {what} has "
-            "no micro-batches that it could bound. It is an option of streaming queries on the events of a table: "
-            "spark.readStream.option('max-event-time-drift', '5min').table('...'). Leave it out."
-        )
+def refuse_streaming_options(options: Options, what: str) -> None:
+    """Raise InvalidOptionError for options of micro-batches of events, in a read that has none; `what` names it."""
+    uses: Sequence[tuple[Option[Any], str, str]] = (
+        (MAX_EVENT_TIME_DRIFT, "bound", "5min"),
+        (UNORDERED, "divide", "true"),
+    )
+    for option, use, example in uses:
+        if options.get(option):
+            raise InvalidOptionError(
+                f"'{options.name(option)}'='{options.text(option)}' is given, but {what} has no micro-batches that it "
+                f"could {use}. It is an option of streaming queries on the events of a table: "
+                f"spark.readStream.option('{option.key}', '{example}').table('...'). Leave it out."
+            )

@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, InvalidOptionError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
+from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_options
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
@@ -102,9 +102,9 @@ class BatchRequest:
 
 
 def check_options(options: o.Options) -> None:
-    """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, a consumer and a drift."""
+    """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and those of micro-batches."""
     refuse_consumer(options, "CHANGES", begins=False)
-    refuse_drift(options, "CHANGES")
+    refuse_streaming_options(options, "CHANGES")
     check_unbounded(options, "CHANGES has bounds of its own.")
 
 

@@ -59,9 +59,10 @@ class EventRows(TableKind):
         return make_nullable(schema) if permissive else schema
 
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
-        rows = WantedRows(batch.columns, counted=True)
-        selection = EventSelection(query=batch.query, times=batch.times)
-        return plan_events(self._read(), Measured(batch.slices), rows, selection)
+        read, rows = self._read(), WantedRows(batch.columns, counted=True)
+        sharing = choose_sharing(read, rows) if self.options.get(o.UNORDERED) else None
+        selection = EventSelection(query=batch.query, times=batch.times, sharing=sharing)
+        return plan_events(read, Measured(batch.slices), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
         written = choose_rows_to_write(self.table, rows, self.options)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_drift
+from pyspark_pravega.sql.refusals import refuse_streaming_options
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import has_times
@@ -84,7 +84,7 @@ class RowsSource(StreamSource):
                 "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
                 "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
             )
-        refuse_drift(self._opened.options, "real-time mode")
+        refuse_streaming_options(self._opened.options, "real-time mode")
         begin = self._read.read_offset(since)
         self._consume(begin.cut)
         return follow(self._plan(self._stream.open_slices(begin)))

@@ -52,8 +52,9 @@ def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], siz
     Other borders between events are not known, so that a slice without such borders stays whole.
     """
     large = [piece for piece in slices if piece.end - piece.start > size.most]
-    found = NotedBorders(pravega, stream).find([p.segment_id for p in large if p.end - p.start > SPACING])
-    noted = {piece.segment_id: _select_inner(found.get(piece.segment_id, ()), piece) for piece in large}
+    very_large = [piece.segment_id for piece in large if piece.end - piece.start > SPACING]
+    known = NotedBorders(pravega, stream).find(very_large) if very_large else {}
+    noted = {piece.segment_id: _select_inner(known.get(piece.segment_id, ()), piece) for piece in large}
     logged: dict[int, list[int]] = {}
     if size.by_log and any(_has_gap(noted[piece.segment_id], piece, size.most) for piece in large):
         with suppress(PermissionDeniedError):

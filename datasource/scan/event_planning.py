@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Prave
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
+from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_options
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import HeadRow
@@ -67,7 +67,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     """
     pravega, table, options = opened.pravega, opened.table, opened.options
     refuse_consumer(options, "a batch")
-    refuse_drift(options, "a batch")
+    refuse_streaming_options(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
             raise InvalidOptionError(
@@ -120,8 +120,8 @@ class EventSelection:
     `parts` are the parts of the slices to read, if not all. With `versions` the events are changes, with
     CHANGE_COLUMNS. `query` names the streaming query that reads them, if any. `times` are those of a micro-batch;
     without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for
-    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read. A batch scan has a
-    `sharing`, by which slices may be divided where borders between events are known.
+    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read. With a
+    `sharing`, slices may be divided where borders between events are known.
     """
 
     parts: Sequence[SegmentSlice] | None = None

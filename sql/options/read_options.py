@@ -227,6 +227,15 @@ MAX_BYTES_PER_TASK = Option(
     "How many bytes a task of a batch scan should read at most, as far as borders between events are known; see "
     "`min-partitions`.",
 )
+UNORDERED = Option(
+    "unordered",
+    BOOLEAN,
+    False,
+    SettableAs.READ,
+    "Streaming: tasks may take the events of one segment side by side, so that `min-partitions` and "
+    "`max-bytes-per-task` divide large micro-batches too. Otherwise events of a routing key keep their order.",
+    "false",
+)
 LOOKUP_KEYS_MAX = Option(
     "lookup-keys.max",
     whole_number(0, 20_000),

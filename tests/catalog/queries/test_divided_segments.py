@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from tests.streams import run_available
 
 VERSIONS = 6
 DIVIDED = {"min-partitions": "6", "max-bytes-per-task": "200k"}
@@ -50,6 +55,28 @@ def test_answers_are_those_of_one_task(spark: SparkSession, table: str, query: s
     assert [tuple(row) for row in divided.collect()] == [tuple(row) for row in whole.collect()]
     if tasks is not None:
         assert (whole.rdd.getNumPartitions(), divided.rdd.getNumPartitions()) == (1, tasks)
+
+
+def test_micro_batches_are_divided_if_order_does_not_matter(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    seen: list[tuple[int, list[int]]] = []
+
+    def note(batch: DataFrame, number: int) -> None:
+        seen.append((batch.rdd.getNumPartitions(), sorted(row.id for row in batch.collect())))
+
+    def stream(**options: str) -> DataStreamReader:
+        return spark.readStream.options(**options)
+
+    every = list(range(VERSIONS * 1000))
+    for number, (reader, tasks) in enumerate(
+        [(stream(), 1), (stream(unordered="true"), 1), (stream(unordered="true", **DIVIDED), VERSIONS)]
+    ):
+        seen.clear()
+        run_available(reader.table(table).writeStream.foreachBatch(note), tmp_path / str(number))
+        assert seen == [(tasks, every)]
+    with pytest.raises(PySparkException, match="set 'unordered'='true' if the order does not matter"):
+        run_available(stream(**DIVIDED).table(table).writeStream.foreachBatch(note), tmp_path / "ordered")
+    with pytest.raises(PySparkException, match="'unordered'='true' is given, but a batch has no micro-batches"):
+        spark.read.option("unordered", "true").table(table).collect()
 
 
 def test_all_cores_aggregate_one_segment_from_the_second_scan_on(spark: SparkSession, table: str) -> None:
