@@ -72,10 +72,7 @@ class PravegaCatalog(WatchedCatalog):
         self._catalog.pravega.close()
 
     def list_namespaces(self) -> list[str]:
-        """List the namespaces, which are Pravega's scopes.
-
-        Returns their names, in order.
-        """
+        """Return the names of the namespaces, which are Pravega's scopes, in order."""
         return namespaces.list_namespaces(self._catalog)
 
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
@@ -93,10 +90,7 @@ class PravegaCatalog(WatchedCatalog):
                 raise
 
     def namespace_exists(self, name: str) -> bool:
-        """Return whether a namespace exists.
-
-        Returns true if there is such a scope.
-        """
+        """Return whether a namespace exists."""
         try:
             namespaces.load_namespace(self._catalog, self._split_namespace(name))
         except ScopeNotFoundError:
@@ -115,11 +109,7 @@ class PravegaCatalog(WatchedCatalog):
         namespaces.drop_namespace(self._catalog, self._split_namespace(name), cascade)
 
     def list_tables(self, namespace: str) -> list[str]:
-        """List the tables of a namespace. Views are left out: only Spark can read them.
-
-        `namespace`: the name of the namespace.
-
-        Returns the names of the tables, as `load_table` takes them.
+        """Return the names of a namespace's tables, as `load_table` takes them, without views: only Spark reads those.
 
         Raises ScopeNotFoundError if there is no such namespace.
         """
@@ -128,16 +118,11 @@ class PravegaCatalog(WatchedCatalog):
             return [quote_all((*parts, name)) for name in namespaces.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
-        """Return whether a table exists.
-
-        Returns true if there is such a table, even if it cannot be read.
-        """
+        """Return whether a table exists, even if it cannot be read."""
         return find_in_scope(self._catalog, self._identify(name)).exists()
 
     def load_table(self, name: str) -> Table:
-        """Load a table.
-
-        Returns the table as it is now.
+        """Return a table as it is now.
 
         Raises StreamNotFoundError if there is no such table, UnsupportedOperationError for a view and for a metadata
         table (`inspect` returns those), and other PravegaErrors for a table that cannot be read.
@@ -214,11 +199,9 @@ class PravegaCatalog(WatchedCatalog):
             named.raise_not_found()
 
     def inspect(self, table: str, name: str) -> pa.Table:
-        """Read a metadata table of a table, even of one that cannot be loaded.
+        """Return the rows of a metadata table of a table, even of one that cannot be loaded.
 
-        `table`: the name of the table. `name`: the name of the metadata table: "segments", "schemas", "history", ...
-
-        Returns the rows, as they are now.
+        `name`: the name of the metadata table: "segments", "schemas", "history", ...
 
         Raises InvalidNameError with those that exist if there is no such metadata table, StreamNotFoundError if there
         is no such table.

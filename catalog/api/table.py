@@ -105,11 +105,7 @@ class Table(AlterableTable):
         return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, settings)
 
     def inspect(self, name: str) -> pa.Table:
-        """Read a metadata table of this table: history, segments, schemas, tags and others.
-
-        `name`: the name of the metadata table.
-
-        Returns the rows, as they are now.
+        """Return the rows of a metadata table of this table: history, segments, schemas, tags and others.
 
         Raises InvalidNameError with those that exist if there is no such metadata table.
 
