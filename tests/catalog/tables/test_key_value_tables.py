@@ -232,7 +232,7 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         ", 'primary-key'='id,'": "not a list of columns",
         ", 'primary-key'='id', 'secondary-key'='id'": "twice",
         ", 'primary-key'='name(9000)'": "8,192",
-        ", 'primary-key'='id', 'value-format'='raw'": "one column of type BINARY",
+        ", 'primary-key'='id', 'value-format'='raw'": "exactly one column, of type BINARY",
         ", 'primary-key'='id', 'routing-key'='id'": "does not apply",
         ", 'primary-key'='id', 'value-format'='csv'": "value-format",
         ", 'primary-key'='id', 'partitions'='0'": "partitions",
