@@ -153,7 +153,7 @@ def test_wrong_borders_never_lead_to_wrong_rows(pravega: Pravega, table: StreamT
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(50))
 def test_many_wrong_borders_never_lead_to_wrong_rows(pravega: Pravega, table: StreamTable, seed: int) -> None:
     check_wrong_borders(pravega, table, seed, trials=100)
 
