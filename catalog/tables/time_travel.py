@@ -49,7 +49,7 @@ def check_column_options(catalog: Catalog, table: StreamTable, settings: Mapping
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
     checked = find_table_kind(table).options_of_columns
-    if catalog.by_options or not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
+    if catalog.by_options or not checked or not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = resolve_read(catalog.options, table, settings)

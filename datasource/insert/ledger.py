@@ -20,6 +20,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -105,12 +106,16 @@ class LedgerRow:
     @classmethod
     def find_in(cls, value: bytes) -> LedgerRow | None:
         """Read a companion row; None for one that is about something else, such as tags or known truncations."""
-        return cls.read(value) if value.startswith(b"{") and "writer" in json.loads(value) else None
+        row = json.loads(value) if value.startswith(b"{") else {}
+        return cls._of(row) if "writer" in row else None
 
     @classmethod
     def read(cls, value: bytes) -> LedgerRow:
         """Read a row."""
-        row = json.loads(value)
+        return cls._of(json.loads(value))
+
+    @classmethod
+    def _of(cls, row: Mapping[str, Any]) -> LedgerRow:
         return cls(
             row["writer"],
             row["origin"],

@@ -180,18 +180,16 @@ def plan_events(
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     # A scan of the whole stream notes borders: in all of a segment, or else behind those that are known.
     heads = {piece.segment_id: piece.start for piece in left} if measured.head is not None and is_divided else {}
-    ends = {piece.end for piece in left}
-    partitions = [
-        SlicePartition(
-            *(piece, endpoints[piece.segment_id], token, span),
-            is_noted=piece.segment_id in division.noted,
-            head=heads.get(piece.segment_id) if piece.segment_id not in division.noted or piece.end in ends else None,
-        )
-        for piece, span in parts
-    ]
+    tail = measure_extent(measured.slices)["tail"]
+    partitions = []
+    for piece, span in parts:
+        segment = piece.segment_id
+        is_noted = segment in division.noted
+        head = None if is_noted and piece.end != tail[segment] else heads.get(segment)
+        partitions.append(SlicePartition(piece, endpoints[segment], token, span, is_noted, head))
     extent = measure_extent([partition.read for partition in partitions])
     extent["segments"] = len(left if places is None else parts)
-    extent["tail"] = measure_extent(measured.slices)["tail"]
+    extent["tail"] = tail
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
