@@ -12,6 +12,7 @@ package io.github.pysparkpravega;
  *   <li>`catalog.tableExists()` and `functionExists()` load as all queries do, and need another answer where a load
  *       fails. Only the unresolved plan names them. Rules could read it, but a session that got the jar by ADD JAR has
  *       no rules of this adapter.
+ *   <li>Spark loads the tables of a query again right before it runs the query.
  *   <li>A shell and the Thrift server run a query at once, which programs may write as a stream instead.
  * </ul>
  */
@@ -34,6 +35,10 @@ final class Callers {
 
   static boolean isFunctionExists() {
     return isOnStack(CATALOG, "functionExists");
+  }
+
+  static boolean isRefresh() {
+    return isOnStack(".V2TableRefreshUtil$", "refresh");
   }
 
   /** Returns whether a client of SQL runs the query itself, and not a statement or a procedure that has it as text. */

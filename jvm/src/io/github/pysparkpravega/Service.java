@@ -116,6 +116,7 @@ final class Service {
     } finally {
       pending.remove(id);
       CANCELLABLE.remove(reply);
+      FreshLoads.noteAnswer(request);
       if (interrupted) {
         Thread.currentThread().interrupt();
       }

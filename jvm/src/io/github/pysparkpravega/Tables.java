@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
@@ -77,14 +78,19 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   default Object load(
       Identifier ident, CaseInsensitiveStringMap options, boolean writing, TimeTravel at, boolean orView)
       throws NoSuchTableException {
-    return Browsing.load(this, ident, found -> {
+    boolean caseSensitive = SQLConf.get().caseSensitiveAnalysis();
+    Function<Identifier, Object> loader = found -> {
       try {
         return relation(found, service().call(new LoadTable(found.namespace(), found.name(),
-            options.asCaseSensitiveMap(), writing, at, orView, SQLConf.get().caseSensitiveAnalysis())));
+            options.asCaseSensitiveMap(), writing, at, orView, caseSensitive)));
       } catch (Exception e) {
         throw SparkErrors.ofTable(e, found);
       }
-    });
+    };
+    return writing || at != null
+        ? Browsing.load(this, ident, loader)
+        : FreshLoads.get(new FreshLoads.Load(this, ident, options.asCaseSensitiveMap(), caseSensitive),
+            () -> Browsing.load(this, ident, loader));
   }
 
   private Object relation(Identifier ident, JsonNode found) {
