@@ -7,6 +7,7 @@ import threading
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
@@ -45,6 +46,7 @@ from .tables import namespaces, views
 from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
+from .writing.row_changes import make_commit
 from .writing.transactional_inserts import Inserts
 
 LOG = logging.getLogger(__name__)
@@ -202,6 +204,11 @@ class Operations:
                 return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
+            case r.BeginChanges():
+                return self._begin_changes(number, catalog, request)
+            case r.CommitChanges():
+                end = InsertEnd(request.insert, request.messages, request.again, describe=make_commit(catalog, request))
+                return self._inserts.commit(catalog, request.table, end)
             case r.BeginKeyedWrite():
                 return begin_keyed_write(catalog, request)
             case r.CommitInsert():
@@ -226,6 +233,15 @@ class Operations:
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):
             start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch)
+            return self._inserts.begin(catalog, prepared, start)
+
+    def _begin_changes(self, number: int, catalog: Catalog, request: r.BeginChanges) -> InsertBegun:
+        table = request.table
+        with prefix_errors("Table", name_table_and_stream(catalog, table)):
+            options = catalog.options(write=request.options)
+            prepared = open_table(catalog.pravega, table, options).prepare_changes()
+        with explain_dropped_streams(WRITE_AGAIN):
+            start = InsertStart(number, table.schema, request.tasks, request.options, writer=ChangesWriter)
             return self._inserts.begin(catalog, prepared, start)
 
 

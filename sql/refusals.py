@@ -26,8 +26,8 @@ _ADAPTER = (
     "pyspark` or `pyspark-pravega submit`"
 )
 _BY_KEY = (
-    "Key-value tables have UPDATE, MERGE, DELETE and outputMode('update'): CREATE TABLE ... TBLPROPERTIES "
-    "('format'='kvtable', 'primary-key'='...')"
+    "Tables of changes and key-value tables have UPDATE, MERGE, DELETE and outputMode('update'): CREATE TABLE ... "
+    "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='...'), or 'format'='kvtable'"
 )
 _CHANGED = (
     f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
@@ -135,7 +135,14 @@ _INSTEAD = {
 }
 """What streams, namespaces and all tables cannot do."""
 
+_NO_KEY = (
+    "it has no primary key, by which rows are found. Declare one by the table property 'primary-key', for example "
+    "ALTER TABLE ... SET TBLPROPERTIES ('primary-key'='id')"
+)
 _OF_CHANGES = {
+    "DELETE": _NO_KEY,
+    "UPDATE": _NO_KEY,
+    "MERGE": _NO_KEY,
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",

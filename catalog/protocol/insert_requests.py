@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
-from .service_replies import InsertHandle
+from .service_replies import InsertHandle, ScanEnds
 
 
 @dataclass(frozen=True)
@@ -90,5 +91,33 @@ class BeginKeyedWrite:
     options: Mapping[str, str]
 
 
-WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginKeyedWrite
+@dataclass(frozen=True)
+class BeginChanges:
+    """An `InsertBegun`: changes of rows of a table that `writes_changes` will come from some tasks."""
+
+    table: StreamTable
+    tasks: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CommitChanges:
+    """Commits the `statement` (UPDATE, DELETE or MERGE), and answers the number of changed rows.
+
+    Its scans have read the table up to the `ends`; of that it depends on the rows of `conditions`, or on any if these
+    are None. The other fields are as in `CommitInsert`.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+    statement: str
+    ends: tuple[ScanEnds, ...]
+    conditions: tuple[Condition, ...] | None
+
+
+WriteRequest: TypeAlias = (
+    BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginKeyedWrite | BeginChanges | CommitChanges
+)
 """Requests to write."""

@@ -29,7 +29,8 @@ class TableDescription:
     `lineage` names it for OpenLineage's agent, see `name_dataset`. `id` distinguishes the stream from one
     recreated under its name; None if the user may not know it. `row_key`: the columns that identify the row, or the row
     that a change is about. `events_are_rows`: the table can be read as a stream. `takes_updates`: rows that are written
-    replace those with the same keys. `of_changes`: the rows are the changes of a table.
+    replace those with the same keys. `writes_changes`: UPDATE, DELETE and MERGE write changes. `of_changes`: the rows
+    are the changes of a table.
     """
 
     name: str
@@ -42,6 +43,7 @@ class TableDescription:
     events_are_rows: bool
     row_key: tuple[str, ...] = ()
     takes_updates: bool = False
+    writes_changes: bool = False
     of_changes: bool = False
 
 

@@ -11,7 +11,7 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
-from pyspark_pravega.sql.options import SettableAs, find_option
+from pyspark_pravega.sql.options import PRIMARY_KEY, SettableAs, find_option
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 
 from ..creation.making import create
@@ -45,10 +45,11 @@ def settle(
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
     properties = {option.key: options[key] for key, option in options_by_key.items()}
-    modes = (_APPEND, _UPDATE) if is_key_value_table(properties) else (_APPEND,)
+    has_entries, has_changes = is_key_value_table(properties), PRIMARY_KEY.key in properties
+    modes = (_APPEND, _UPDATE) if has_entries or has_changes else (_APPEND,)
     try:
         if output_mode not in modes:
-            refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
+            refused = describe_key_value_refusal if has_entries else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
         with prefix_errors("Table", shown):
             rest = {key: text for key, text in options.items() if key not in options_by_key}

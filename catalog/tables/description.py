@@ -73,6 +73,7 @@ def describe_table(
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
         takes_updates=kind.takes_updates,
+        writes_changes=kind.writes_changes,
     )
 
 

@@ -12,8 +12,11 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, TransactionMismatchError
@@ -75,7 +78,7 @@ class MicroBatch:
 class InsertStart:
     """How an INSERT begins: the schema of its rows, the number of its tasks, and its write options (`given`).
 
-    `number` is the number of the call that begins it, for `Inserts.abort_begun_by`.
+    `number` is the number of the call that begins it, for `Inserts.abort_begun_by`. The tasks use the `writer`.
     """
 
     number: int
@@ -83,6 +86,7 @@ class InsertStart:
     tasks: int
     given: Mapping[str, str]
     micro_batch: MicroBatch | None = None
+    writer: type[InsertWriter] = InsertWriter
 
     def make_handle(self, kind: WriteKind, id: str, seen: str | None = None) -> InsertHandle:
         """Make the handle that ends the INSERT."""
@@ -94,13 +98,14 @@ class InsertEnd:
     """How an INSERT is committed: its handle, the pickled reports of its tasks in base64, its epoch if it has one.
 
     `again` says that an earlier service process may have committed it already. An `epoch` is committed once, however
-    often it is written.
+    often it is written. `describe` says how to commit the reports of a statement that changes rows.
     """
 
     handle: InsertHandle
     messages: Sequence[str]
     again: bool
     epoch: Epoch | None = None
+    describe: Callable[[Sequence[InsertMessage]], CommitRequest] | None = None
 
     @property
     def unit(self) -> Unit:

@@ -34,7 +34,7 @@ from pyspark_pravega.datasource.insert.prepare import (
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_id
+from pyspark_pravega.datasource.insert.task import find_encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -132,7 +132,7 @@ class TransactionalInserts:
         transaction = insert.transaction
         self.open.add((str(table.stream), transaction.id), OpenWrite(insert, start.number, catalog.hold()))
         try:
-            function = pickle_write(InsertWriter(insert.spec(start.schema, encoding)))
+            function = pickle_write(start.writer(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
             for thread in self.open.abort_in_threads(lambda opened: opened.write is insert):
@@ -149,12 +149,24 @@ class TransactionalInserts:
             self._take(catalog, table, handle, end.unit, may_be_committed=may_be_committed) as insert,
         ):
             reports = end.load_complete(InsertMessage, insert.abort)
+            if end.describe is not None:
+                return insert.commit(reports, self._describe(insert, end.describe, reports))
             if epoch is not None:
                 return self._commit_micro_batch(catalog, insert, reports, epoch)
             named = find_epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
                 return commit_epoch(insert, reports, replace(named, seen=None if end.again else handle.seen))
             return insert.commit(reports, CommitRequest(again=end.again))
+
+    @staticmethod
+    def _describe(
+        insert: Insert, describe: Callable[[Sequence[InsertMessage]], CommitRequest], reports: Sequence[InsertMessage]
+    ) -> CommitRequest:
+        try:
+            return describe(reports)
+        except PravegaError:
+            insert.abort()
+            raise
 
     def _commit_micro_batch(
         self, catalog: Catalog, insert: Insert, reports: Sequence[InsertMessage], epoch: Epoch

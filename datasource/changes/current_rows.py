@@ -22,6 +22,7 @@ from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
+from ..tables.hidden_columns import FORMER_ROW
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
@@ -129,6 +130,10 @@ def _make_column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Arra
     if field.name in plan.columns.names:
         array = entries.column(name_value(field.name)).combine_chunks()
         return array if array.type == field.type else array.cast(field.type)
+    if field.name == FORMER_ROW:
+        members = list(field.type)
+        columns = [_make_column(plan, entries, member) for member in members]
+        return pa.StructArray.from_arrays(columns, fields=members)
     if field.name == "_offset":
         return pa.array(read_numbers(entries, "offset"), pa.int64())
     if field.name in ("_segment", "_event_pointer"):
@@ -151,7 +156,9 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     """
     measured = measure_scan(read, rows.earlier)
     slices = measured.slices
-    schema, columns = choose_columns(read.table, rows.columns, read.rule)
+    schema, columns = choose_columns(read.table, rows.columns, read.rule, (FORMER_ROW,))
+    if FORMER_ROW in schema.names:
+        columns = read.table.schema
     output = schema if rows.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
     plan = replace(make_group_plan(read, output, columns), limit=rows.limit, counted=rows.counted)

@@ -19,10 +19,15 @@ from pyspark_pravega.client.controller.transaction_calls import TransactionStatu
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import PravegaError, TransactionNotOpenError, TransactionOutcomeUnknownError
+from pyspark_pravega.errors import (
+    PermissionDeniedError,
+    PravegaError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import CompanionRow, Content
+from ..commit_log.log_table import TABLE_NAME, CompanionRow, Content
 from ..positions.snapshot import measure_tail
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import (
@@ -66,7 +71,8 @@ class CommitRequest:
     row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
     write the log can commit with one. `writer` notes the event time that the rows have reached, and will note later
     ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's; see
-    `choose_noted_time`.
+    `choose_noted_time`. `check` may refuse the commit when no other one can come before it; then too, only a user who
+    may write the log can commit.
     """
 
     operation: str = "INSERT"
@@ -75,6 +81,7 @@ class CommitRequest:
     companion: CompanionRow | None = None
     writer: str | None = None
     watermark: int | None = None
+    check: Callable[[], None] | None = None
 
 
 class Step(IntEnum):
@@ -185,10 +192,20 @@ class Commit:
         try:
             if self._is_logged and not begun:
                 self._log.wait_for_turn(self._target.id, self._tail)
+            if self._request.check is not None and not begun:
+                self._check(self._request.check)
         except PravegaError:
             self._withdraw()
             raise
         self.step = Step.ENTERED
+
+    def _check(self, check: Callable[[], None]) -> None:
+        if not self._is_logged:
+            raise PermissionDeniedError(
+                f"{self._request.operation} on stream {self._stream} needs the right to write the commit log, "
+                f"key-value table {self._stream.scope}/{TABLE_NAME}, by which it sees what others change"
+            )
+        check()
 
     def _ask(self) -> None:
         """Ask the server to commit, and wait until it has done so."""

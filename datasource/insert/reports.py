@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from ..tables.primary_key import KeyPositions
+
 
 @dataclass(frozen=True)
 class SegmentWrite:
@@ -28,7 +30,7 @@ class InsertMessage(WriterCommitMessage):
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
-    `retries` the connections that were lost in the meantime, for Spark's metrics.
+    `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows.
     """
 
     partition: int
@@ -38,3 +40,4 @@ class InsertMessage(WriterCommitMessage):
     reached: int | None = None
     bytes: int = 0
     retries: int = 0
+    keys: KeyPositions | None = None

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.routing import hash_keys
-from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import list_key_columns
 
 from ..tables.named_columns import RoutingKey, compute_key_positions
+from ..tables.primary_key import KeyPositions, hash_primary_key
 from ..tables.stream_table import StreamTable
 
-KeyPositions: TypeAlias = npt.NDArray[np.float64]
 _GOLDEN = 0.618
 """The multiples of this number lie far from each other in [0, 1)."""
 
@@ -48,12 +44,5 @@ def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.Record
         key = RoutingKey.of(table.routing_key, rows)
         return lambda batch: compute_key_positions(key.texts(batch))
     if list_key_columns(table.settings):
-        return _hash_primary_key(table, rows)
+        return hash_primary_key(table, rows)
     return None
-
-
-def _hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Return the function that hashes the primary key as Debezium writes it, such as `{"id":1}`."""
-    names = list_key_columns(table.settings)
-    texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)
-    return lambda batch: hash_keys(texts.documents(batch.select(names)).cast(pa.large_string()))

@@ -37,13 +37,14 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
+from ..tables.primary_key import KeyPositions
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime
 from .outcomes import Unit
 from .reports import InsertMessage, SegmentWrite
-from .routes import KeyPositions, make_key_hasher
+from .routes import make_key_hasher
 from .task_output import TaskOutput
 
 
@@ -92,7 +93,7 @@ class InsertWriter(DataSourceArrowWriter):
                 for segment_id, endpoint in spec.endpoints.items():
                     segments.seed_location(stream, segment_id, endpoint)
                 with TaskOutput(segments, spec.spool_memory, partition) as output:
-                    rows = TaskRows(spec, partition, output)
+                    rows = self._open_rows(partition, output)
                     rows.take_all(iterator)
                     report = rows.report(output.finish())
             except TransactionNotOpenError:
@@ -103,6 +104,9 @@ class InsertWriter(DataSourceArrowWriter):
             finally:
                 transaction.stop()
         return report
+
+    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
+        return TaskRows(self._spec, partition, output)
 
 
 class TaskRows:
@@ -140,14 +144,15 @@ class TaskRows:
             raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        def find_room(number: int, size: int, events: int) -> memoryview:
-            return self._output.room(self._segments[number], size, events)
-
         batch = self._fit(batch)
-        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
+        places = self._router.places(batch)
+        frame_by_place(self._encoder.encode(batch), places, len(self._segments), self._find_room)
         self._output.take_filled()
         self._rows += batch.num_rows
         self._reached.take(batch)
+
+    def _find_room(self, number: int, size: int, events: int) -> memoryview:
+        return self._output.room(self._segments[number], size, events)
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         """Return the report; `finished` is what the output has stored, perhaps for other streams too."""

@@ -24,6 +24,7 @@ from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import POSITION_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
+from ..tables.named_columns import RoutingKey
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .changes_source import RowChangesSource
@@ -37,6 +38,7 @@ class ChangeTable(TableKind):
     hidden_columns = POSITION_COLUMNS
     rows_have_keys = True
     columns_in_events = True
+    writes_changes = True
     unsupported = ("follow", "replay_dead_letter", "Reading as one of several streams")
     options_of_columns = (o.SCHEMA_VERSION,)
 
@@ -83,6 +85,18 @@ class ChangeTable(TableKind):
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
         return replace(self, table=fit_to_rows(table, rows))
+
+    def prepare_changes(self) -> Self:
+        prepared = self.prepare_insert(self.table.schema)
+        key, routing_key = list_key_columns(self.table.settings), prepared.table.routing_key
+        columns = [] if routing_key is None else RoutingKey.of(routing_key, self.table.schema).columns
+        if not set(columns) <= set(key):
+            raise UnsupportedOperationError(
+                f"The events of stream {self.stream} have the routing key '{routing_key}', so the changes of a row "
+                f"may lose their order. UPDATE, DELETE and MERGE need a routing key of columns of '{o.PRIMARY_KEY.key}'"
+                f"='{','.join(key)}', or none: ALTER TABLE ... UNSET TBLPROPERTIES ('{o.ROUTING_KEY.key}')."
+            )
+        return prepared
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         return plan_current_rows(self._read(), rows)

@@ -62,7 +62,9 @@ class TableKind(OpenTable, ABC):
     options_of_columns: ClassVar[Sequence[Option[Any]]] = ()
     """The options of a query that change the columns which it reads."""
     takes_updates: ClassVar[bool] = False
-    """Whether rows that are written replace those with the same keys."""
+    """Whether rows that are written replace those with the same keys, at once and without a transaction."""
+    writes_changes: ClassVar[bool] = False
+    """Whether UPDATE, DELETE and MERGE write changes of rows, those of a statement in one transaction."""
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
@@ -167,6 +169,13 @@ class TableKind(OpenTable, ABC):
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
 
         Raises UnsupportedOperationError for a table whose rows have no keys.
+        """
+        raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
+
+    def prepare_changes(self) -> Self:
+        """Return the table for one UPDATE, DELETE or MERGE that `writes_changes`.
+
+        Raises UnsupportedOperationError for a table whose rows cannot be changed, and the errors of `prepare_insert`.
         """
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
 

@@ -45,6 +45,9 @@ ORIGIN_COLUMNS: dict[str, tuple[T.StructField, str]] = {
 }
 """Hidden columns of several streams that are read as one, besides HIDDEN_COLUMNS."""
 
+FORMER_ROW = "_former_row"
+"""A column of tables of changes for UPDATE, DELETE and MERGE alone: the row as one struct."""
+
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """The ones that readers without hidden columns always get."""
 

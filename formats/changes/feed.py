@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
 from ..core.columns import find_column
 from ..core.events import EventBuffer, EventPositions
-from ..core.format import Format, Settings, find_format
+from ..core.format import Encoder, Format, Settings, find_format
 from ..core.spark_types import make_nullable
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
@@ -71,6 +72,29 @@ READ_BY_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_c
 transformation ReadToInsertEvent makes `c` of this. Rows of incremental snapshots have `incremental` there."""
 
 _ATOMIC_BUT_NO_KEY = (T.FloatType, T.DoubleType, T.ArrayType, T.MapType, T.StructType, T.VariantType)
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """Changes of rows that a statement makes: for each an operation (c, u or d), and the row `before` and `after` it.
+
+    A row is a struct of the table's columns, null where there is none.
+    """
+
+    operations: pa.Array
+    before: pa.StructArray
+    after: pa.StructArray
+
+
+class ChangeEncoder(Encoder, Protocol):
+    """Writes rows as creations, and changes of rows."""
+
+    def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
+        """Return the payload of each change; null for an update that leaves its row as it is.
+
+        Raises InvalidRowError naming the column for a row that the schema does not allow.
+        """
+        ...
 
 
 class ChangeFormat(Format, Protocol):
@@ -134,9 +158,7 @@ def make_table_schema(columns: T.StructType, settings: Settings) -> T.StructType
     Events from before a column was added have no value for it, even if the database has one now.
     """
     key = list_key_columns(settings)
-    return T.StructType(
-        [T.StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
-    )
+    return T.StructType([T.StructField(f.name, f.dataType, f.name not in key, f.metadata) for f in columns.fields])
 
 
 def list_key_columns(settings: Settings) -> list[str]:

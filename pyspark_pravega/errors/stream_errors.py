@@ -148,6 +148,15 @@ class TransactionNotOpenError(PravegaError):
     cure = "Run the statement again. If it waits longer than `transaction.timeout`, set a longer one."
 
 
+class ConcurrentChangeError(PravegaError):
+    """Others changed rows that an UPDATE, DELETE or MERGE depends on, after it had read them; it wrote nothing."""
+
+    condition = "PRAVEGA_CONCURRENT_CHANGE"
+    sql_state = "40001"
+    cure = "Run the statement again: it then reads the newer rows. \
+[Tables that change](tables-that-change.md#at-the-same-time) says which statements disturb each other."
+
+
 class TransactionMismatchError(PravegaError):
     """A transaction holds other bytes than its tasks reported; it was aborted, nothing is visible."""
 

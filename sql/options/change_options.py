@@ -16,6 +16,17 @@ PRIMARY_KEY = Option(
     "hash chooses the partition, with the bytes of strings and binary values: `country(2),id`.",
     of_changes=True,
 )
+CHANGES_ISOLATION = Option(
+    "changes.isolation",
+    one_of("serializable", "snapshot"),
+    "serializable",
+    SettableAs.PROPERTY,
+    "Which changes that others commit in the meantime end an UPDATE, DELETE or MERGE with "
+    "`PRAVEGA_CONCURRENT_CHANGE`. `serializable`: those of rows that it has read, or would have read. `snapshot`: "
+    "those of rows that it changes too.",
+    "serializable",
+    formats=_DEBEZIUM,
+)
 INFER_COLUMNS = Option(
     "infer-columns",
     one_of("schema", "sample"),

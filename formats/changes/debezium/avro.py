@@ -46,14 +46,14 @@ from ..changelog_columns import (
 )
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import AVRO_SCHEMAS, WRITTEN_AT
+from ..feed import AVRO_SCHEMAS, CREATE, DELETE, UPDATE, WRITTEN_AT, RowChanges
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
 from ..source_positions import NO_POSITION, read_position
 from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
 from .json import read_change
 from .native_avro import AvroEnvelopeReader, make_native_reader
-from .writing import CONNECTOR, check_writable
+from .writing import CONNECTOR, check_writable, drop_equal_updates, write_images
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
@@ -268,8 +268,12 @@ class _EnvelopeReader(AvroEnvelopeReader):
         return read_change(read_whole(writer.read, datum, padded), id(writer))
 
 
+_ABSENT, _PRESENT = b"\x00", b"\x02"
+"""The branches of an image: null, and the row."""
+
+
 class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes with `op` c, by the schema that `make_envelope_schema` makes from the table's."""
+    """Writes envelopes by the schema that `make_envelope_schema` makes from the table's."""
 
     def __init__(
         self,
@@ -289,12 +293,22 @@ class DebeziumAvroEncoder(BatchEncoder):
         self._rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + write_varint(now) + _write_avro_text("c") + write_varint(now)
+        self._source, self._end = texts + write_varint(now), write_varint(now)
+        self._letters = {letter: _write_avro_text(letter) for letter in (CREATE, UPDATE, DELETE)}
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
-        # The first branch, null, for `before`; the second, the row, for `after`.
-        return self.frame([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
+        end = self._source + self._letters[CREATE] + self._end
+        return self.frame([make_constant(_ABSENT + _PRESENT), rows, make_constant(end)], len(rows))
+
+    def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
+        before, after = (
+            write_images(images, self._rows.encode, _PRESENT, _ABSENT) for images in (changes.before, changes.after)
+        )
+        letters = pa.array(list(map(self._letters.__getitem__, changes.operations.to_pylist())), pa.large_binary())
+        source, end = make_constant(self._source), make_constant(self._end)
+        payloads = self.frame([before, after, source, letters, end], len(letters))
+        return drop_equal_updates(changes.operations, before, after, payloads)
 
 
 def _write_avro_text(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes rows as Debezium's envelopes with `op` c, in the encodings that a table with the same properties reads.
+"""Writes rows, and changes of rows, as Debezium's envelopes, encoded as a table with the same properties reads them.
 
 | Spark | value in `after` |
 |---|---|
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from decimal import Context
 from typing import Any
 
@@ -29,17 +30,18 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
 from ...core.format import Settings
+from ...core.spark_types import make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
-from ...core.writing import BatchEncoder, make_constant
+from ...core.writing import BatchEncoder, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
 from ..encodings.texts import HEX, URL_SAFE, encode_bytes
 from ..feed import OWN_CONNECTOR as CONNECTOR
-from ..feed import TIME_UNITS, UNITS, WRITTEN_AT
+from ..feed import TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 _EXACT = Context(prec=80)
 
@@ -63,14 +65,43 @@ class DebeziumJsonEncoder(BatchEncoder):
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
-        self._begin = b'{"before":null,"after":'
-        tail = json.dumps({"source": source, "transaction": None, "op": "c", "ts_ms": now}, separators=(",", ":"))
-        self._end = b"," + tail[1:].encode()
+        self._former = RowDocuments(make_nullable(schema), settings)
+        self._begin, self._middle = b'{"before":', b',"after":'
+        tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
+        self._before_op, self._after_op = f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
         rows = self._rows.documents(batch)
-        return self.frame([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
+        begin, end = self._begin + b"null" + self._middle, self._before_op + b"c" + self._after_op
+        return self.frame([make_constant(begin), rows, make_constant(end)], len(rows))
+
+    def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
+        before = write_images(changes.before, self._former.documents, b"", b"null")
+        after = write_images(changes.after, self._rows.documents, b"", b"null")
+        operations = changes.operations.cast(pa.large_binary())
+        constants = map(make_constant, (self._begin, self._middle, self._before_op, self._after_op))
+        begin, middle, before_op, after_op = constants
+        payloads = self.frame([begin, before, middle, after, before_op, operations, after_op], len(operations))
+        return drop_equal_updates(changes.operations, before, after, payloads)
+
+
+def write_images(
+    images: pa.StructArray, encode: Callable[[pa.RecordBatch], pa.LargeBinaryArray], mark: bytes, absent: bytes
+) -> pa.LargeBinaryArray:
+    """Write rows, each after the `mark`, and `absent` where there is none."""
+    present = images.is_valid().to_numpy(zero_copy_only=False)
+    rows = pa.RecordBatch.from_struct_array(images.drop_null())
+    cells = join_parts([make_constant(mark), encode(rows)], len(rows))
+    return spread(cells, present).fill_null(make_constant(absent))
+
+
+def drop_equal_updates(
+    operations: pa.Array, before: pa.LargeBinaryArray, after: pa.LargeBinaryArray, payloads: pa.LargeBinaryArray
+) -> pa.LargeBinaryArray:
+    """Return the payloads, with null for an update whose images are written alike."""
+    is_same = pc.and_(pc.equal(operations, UPDATE), pc.equal(before, after))
+    return pc.if_else(is_same, pa.scalar(None, pa.large_binary()), payloads)
 
 
 def check_writable(schema: T.StructType) -> None:

@@ -138,7 +138,7 @@ def test_calls_of_a_view(traced: Traced, scope: str) -> None:
 def test_a_query_that_was_analyzed_earlier_loads_its_tables_again(
     traced: Traced, spark: SparkSession, scope: str
 ) -> None:
-    """Spark loads tables before each run of a query. Only the run that follows the analysis at once has them already."""
+    """Spark loads tables before each run of a query, but for one that follows the analysis at once."""
     table, by_others = f"{traced.catalog}.`{scope}`.t", f"pravega.`{scope}`.t"
     spark.sql(f"CREATE TABLE {by_others} (id BIGINT) USING pravega")
     spark.sql(f"INSERT INTO {by_others} VALUES (1)")

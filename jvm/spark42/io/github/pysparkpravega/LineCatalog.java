@@ -40,7 +40,8 @@ interface LineCatalog extends Views {
   default Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
     Requests.TimeTravel at = context.timeTravel().map(LineCatalog::describe).orElse(null);
-    return (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), at, false);
+    Table table = (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), at, false);
+    return Tables.ofChanging(table, context.writePrivileges());
   }
 
   private static Requests.TimeTravel describe(TimeTravel asked) {

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -12,50 +13,73 @@ import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Writers of changed rows. Spark hands them over one by one; they go to a function in a Python worker in batches. */
-record KeyedWriters(PythonTask task) implements DeltaWriterFactory {
-  private static final int MOST_ROWS = 4096;
+/**
+ * Writers of changed rows. Spark hands them over one by one; they go to a function in a Python worker in batches.
+ *
+ * @param transactional whether the function writes into a transaction, to which its reports belong, and takes the former
+ *     row, which is the metadata, in place of the key.
+ */
+record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWriterFactory {
+  private static final int MOST_ROWS = 32_768;
   private static final long MOST_BYTES = 8 << 20;
 
   @Override
   public DeltaWriter<InternalRow> createWriter(int partition, long taskId) {
-    if (TaskContext.get().stageAttemptNumber() > 0) {
+    if (!transactional && TaskContext.get().stageAttemptNumber() > 0) {
       throw PravegaException.unchecked(new PravegaException("PRAVEGA_UNSUPPORTED_OPERATION", "0A000",
           "Spark lost rows of the statement while it wrote them, and would have to compute them again from a table"
               + " that may already have some of the new rows. Those stay. Check which rows are new before you run the"
               + " statement again.",
           null));
     }
-    return new Writer(task, partition);
+    return new Writer(task, transactional, partition);
   }
 
-  private record Written() implements WriterCommitMessage {}
+  /** Returns the columns that the function takes: an operation, what identifies a row, and the new row if it has columns. */
+  static StructType input(String identifier, StructType identified, StructType row) {
+    StructType schema = new StructType().add("operation", DataTypes.StringType).add(identifier, identified);
+    return row.isEmpty() ? schema : schema.add("row", row);
+  }
+
+  /** Returns the reports of all functions that tasks have run. */
+  static List<byte[]> reports(WriterCommitMessage[] messages) {
+    return Arrays.stream(messages).flatMap(message -> ((Written) message).reports().stream()).toList();
+  }
+
+  private record Written(List<byte[]> reports) implements WriterCommitMessage {}
 
   private static final class Writer implements DeltaWriter<InternalRow> {
     private final PythonTask task;
+    private final boolean transactional;
     private final int partition;
+    private final List<byte[]> reports = new ArrayList<>();
+    private final long[] numbers = new long[WriteMetrics.ALL.size()];
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private List<InternalRow> changes = new ArrayList<>();
     private long bytes;
     private UnsafeProjection projection;
 
-    Writer(PythonTask task, int partition) {
+    Writer(PythonTask task, boolean transactional, int partition) {
       this.task = task;
+      this.transactional = transactional;
       this.partition = partition;
     }
 
     @Override
     public void delete(InternalRow metadata, InternalRow id) {
-      add("delete", id, null);
+      add("delete", transactional ? metadata : id, null);
     }
 
     @Override
     public void update(InternalRow metadata, InternalRow id, InternalRow row) {
-      add("update", id, row);
+      add("update", transactional ? metadata : id, row);
     }
 
     @Override
@@ -85,7 +109,11 @@ record KeyedWriters(PythonTask task) implements DeltaWriterFactory {
       List<InternalRow> given = changes;
       changes = new ArrayList<>();
       bytes = 0;
-      task.runToEnd(partition, CollectionConverters.asScala(given.iterator()), metrics, answer -> {});
+      task.runToEnd(partition, CollectionConverters.asScala(given.iterator()), metrics, answer -> {
+        ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
+        reports.add(struct.getChild(0).getBinary(0));
+        Arrays.setAll(numbers, index -> numbers[index] + struct.getChild(1 + index).getLong(0));
+      });
     }
 
     @Override
@@ -93,7 +121,7 @@ record KeyedWriters(PythonTask task) implements DeltaWriterFactory {
       if (!changes.isEmpty()) {
         flush();
       }
-      return new Written();
+      return new Written(reports);
     }
 
     @Override
@@ -101,7 +129,7 @@ record KeyedWriters(PythonTask task) implements DeltaWriterFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return task.values(metrics);
+      return TaskMetric.values(task.values(metrics), WriteMetrics.ALL, numbers);
     }
 
     @Override

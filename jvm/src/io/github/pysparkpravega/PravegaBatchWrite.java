@@ -4,12 +4,14 @@ import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,7 +19,7 @@ import org.slf4j.LoggerFactory;
  * One INSERT. The service begins the transaction when Spark starts the job, keeps it alive, and commits it with the
  * messages of the tasks, which run in Python workers.
  */
-final class PravegaBatchWrite implements BatchWrite {
+class PravegaBatchWrite implements BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(PravegaBatchWrite.class);
   private static final int SERVICES = 3;
 
@@ -32,13 +34,22 @@ final class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    return writers(table.service().call(new BeginInsert(
-        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap())));
+    return writers(table.service().call(
+        new BeginInsert(table.handle(), info.schema(), physical.numPartitions(), options())));
   }
 
   DataWriterFactory writers(InsertBegun begun) {
+    return new PythonWriters(begin(begun, info.schema()));
+  }
+
+  Map<String, String> options() {
+    return info.options().asCaseSensitiveMap();
+  }
+
+  /** Takes over the transaction that has begun; returns the function of its tasks, which take these rows. */
+  PythonTask begin(InsertBegun begun, StructType rows) {
     insert = begun.insert();
-    return new PythonWriters(PythonTask.ofWriter(begun.function(), begun.python(), info.schema()));
+    return PythonTask.ofWriter(begun.function(), begun.python(), rows);
   }
 
   @Override

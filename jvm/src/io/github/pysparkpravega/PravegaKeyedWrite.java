@@ -13,7 +13,6 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.SupportsDelta;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -50,11 +49,10 @@ record PravegaKeyedWrite(PravegaTable table, Command command) implements RowLeve
   private record Changes(PravegaTable table, LogicalWriteInfo info) implements DeltaBatchWrite {
     @Override
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-      StructType schema = new StructType().add("operation", DataTypes.StringType).add("id", info.rowIdSchema().get());
-      schema = info.schema().isEmpty() ? schema : schema.add("row", info.schema());
+      StructType schema = KeyedWriters.input("id", info.rowIdSchema().get(), info.schema());
       KeyedWriteBegun begun = table.service().call(
           new BeginKeyedWrite(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
-      return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
+      return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema), false);
     }
 
     /** Spark's coordinator may still hold the turn of an attempt whose last rows failed, and deny the next one. */

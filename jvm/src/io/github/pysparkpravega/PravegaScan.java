@@ -39,6 +39,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private final Aggregation aggregation;
   private final List<Condition> conditions;
   private final boolean joined;
+  private final Object identity = new Object();
   private StructType every;
   private List<Condition> ofJoins = List.of();
   private List<String> found;
@@ -66,10 +67,12 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private PlannedRead plan(List<String> searched) {
     found = searched;
     int cores = SparkSession.active().leafNodeDefaultParallelism();
-    return table.planScan(ends -> table.isOfChanges()
+    PlannedRead planned = table.planScan(ends -> table.isOfChanges()
         ? new PlanChanges(table.handle(), columns, options, limit, ends, cores, found, every, conditions)
         : new PlanScan(table.handle(), columns, options, limit, ends, cores, found, aggregation, every, conditions,
             ofJoins, files));
+    ScansOfThread.note(table, identity, planned.ends());
+    return planned;
   }
 
   /** Plans the scan when Spark first asks for its columns, without its tasks if these take long to plan. */

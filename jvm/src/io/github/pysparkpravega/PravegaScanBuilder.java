@@ -75,6 +75,11 @@ final class PravegaScanBuilder
     return predicates;
   }
 
+  /** Returns the conditions that the service takes. */
+  List<Condition> conditions() {
+    return List.copyOf(conditions);
+  }
+
   @Override
   public boolean pushLimit(int limit) {
     this.limit = limit;

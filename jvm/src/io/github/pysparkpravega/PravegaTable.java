@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -10,6 +11,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -42,6 +44,9 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   /** An option of a streaming read by which all hidden columns follow those of the table. */
   static final String WITH_HIDDEN_COLUMNS = "pyspark-pravega.with-hidden-columns";
 
+  /** The column that has the whole row for a statement that changes rows, see datasource/tables/hidden_columns.py. */
+  static final String FORMER_ROW = "_former_row";
+
   private final PravegaService service;
   private final Identifier ident;
   private final String called;
@@ -53,6 +58,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
+  private final long loadedAt = System.nanoTime();
+  private boolean changing;
   private JsonNode ends;
 
   PravegaTable(PravegaService service, Identifier ident, TableDescription description) {
@@ -127,6 +134,17 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description == null ? asked : SparkLine.columns(description.schema());
   }
 
+  /** Makes it the table of a statement that changes rows, which reads FORMER_ROW if these are written as changes. */
+  PravegaTable ofChanging() {
+    changing = description.writesChanges();
+    return this;
+  }
+
+  /** Returns when the statement loaded the table, by System.nanoTime. */
+  long loadedAt() {
+    return loadedAt;
+  }
+
   /** Returns the primary key, which nothing checks: it identifies the rows of a table of changes. */
   @Override
   public Constraint[] constraints() {
@@ -171,7 +189,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public MetadataColumn[] metadataColumns() {
-    return description().metadataColumns().toArray(new MetadataColumn[0]);
+    List<MetadataColumn> hidden = new ArrayList<>(description().metadataColumns());
+    if (changing) {
+      StructType row = CharVarcharUtils.replaceCharVarcharWithStringInSchema(description.schema());
+      hidden.add(new HiddenColumn(FORMER_ROW, row, true, "The row before the statement."));
+    }
+    return hidden.toArray(new MetadataColumn[0]);
   }
 
   @Override
@@ -209,10 +232,13 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-    if (!takesUpdates()) {
+    if (takesUpdates()) {
+      return () -> new PravegaKeyedWrite(this, info.command());
+    }
+    if (!changing || !hasRowKey()) {
       refuse(info.command().toString());
     }
-    return () -> new PravegaKeyedWrite(this, info.command());
+    return () -> new PravegaRowChanges(this, info.command());
   }
 
   @Override
@@ -257,7 +283,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
    * later.
    */
   void checkOutputMode(String mode) {
-    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && takesUpdates())) {
+    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }
   }
@@ -282,7 +308,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     }
   }
 
-  /** Returns whether rows that are written replace those with the same keys. */
+  /** Returns whether a row that is written replaces the one with the same key, in whatever way. */
+  private boolean replacesRows() {
+    return takesUpdates() || description().writesChanges() && hasRowKey();
+  }
+
+  /** Returns whether rows that are written replace those with the same keys, without a transaction. */
   boolean takesUpdates() {
     return description().takesUpdates();
   }

@@ -27,7 +27,8 @@ interface Replies {
 
   record TableDescription(String name, StructType schema, Map<String, String> properties,
       Map<String, String> lineage, List<HiddenColumn> metadataColumns, String table, @OrNull String id,
-      boolean eventsAreRows, List<String> rowKey, boolean takesUpdates, boolean ofChanges) {}
+      boolean eventsAreRows, List<String> rowKey, boolean takesUpdates, boolean writesChanges,
+      boolean ofChanges) {}
   record ViewDefinition(String text, StructType schema, @OrNull String catalog, String[] namespace,
       Map<String, String> settings, @OrNull String schemaMode, String[] queryColumns, Map<String, String> properties) {}
   record Relations(String[] tables, String[] views) {}
@@ -50,7 +51,11 @@ interface Replies {
   record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,
       long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,
       @OrNull Long known) {}
-  record InsertHandle(String kind, String id, int tasks, Map<String, String> options, @OrNull String seen) {}
+  record InsertHandle(String kind, String id, int tasks, Map<String, String> options, @OrNull String seen) {
+    InsertHandle withTasks(int number) {
+      return new InsertHandle(kind, id, number, options, seen);
+    }
+  }
   record InsertBegun(InsertHandle insert, byte[] function, String python) {}
   record KeyedWriteBegun(byte[] function, String python) {}
   record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}

@@ -128,6 +128,9 @@ interface Requests {
       long epoch) implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
       long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
+  record BeginChanges(String table, int tasks, Map<String, String> options) implements Request<InsertBegun> {}
+  record CommitChanges(String table, InsertHandle insert, List<byte[]> messages, boolean again, String statement,
+      List<JsonNode> ends, @OrNull List<Condition> conditions) implements Request<Long> {}
   record BeginKeyedWrite(String table, StructType schema, Map<String, String> options)
       implements Request<KeyedWriteBegun> {}
 }

@@ -55,7 +55,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   /** Spark before 4.3 calls this for a table that is written. */
   @Override
   default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
-    return (Table) load(ident, CaseInsensitiveStringMap.empty(), true, null, false);
+    return ofChanging((Table) load(ident, CaseInsensitiveStringMap.empty(), true, null, false), privileges);
   }
 
   /** Spark before 4.3 calls this for VERSION AS OF. */
@@ -68,6 +68,13 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   @Override
   default Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.timestamp(micros), false);
+  }
+
+  /** Returns a table that is written, prepared for a statement that changes or removes rows if it is one. */
+  static Table ofChanging(Table table, Set<TableWritePrivilege> privileges) {
+    boolean changing =
+        privileges.contains(TableWritePrivilege.UPDATE) || privileges.contains(TableWritePrivilege.DELETE);
+    return changing && table instanceof PravegaTable loaded ? loaded.ofChanging() : table;
   }
 
   /**

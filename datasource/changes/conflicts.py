@@ -1,0 +1,118 @@
+"""Finds what others have changed in a table of changes since a statement read it: its conflicts.
+
+A statement asks when its transaction has its turn in the commit log, so that no other transaction of the log comes in
+between. Programs that append without the log are seen up to that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.stream import make_segment_name
+from pyspark_pravega.errors import ConcurrentChangeError
+from pyspark_pravega.formats.changes.feed import list_key_columns
+
+from ..positions.snapshot import SegmentSlice, take_snapshot
+from ..scan.conditions import Condition, Sieve
+from ..scan.counts import Counts
+from ..tables.open_table import OpenRead
+from ..tables.primary_key import KeyPositions, hash_primary_key
+from .group_planning import make_group_plan, make_partitions
+from .group_reader import group_changes
+from .rows.clearing import AllClearings
+from .rows.entries import EntryReader, name_value
+from .rows.names import Names, read_numbers
+
+_MOST_BYTES = 64 << 20
+"""Bytes of new events that are compared with a statement; more are a conflict."""
+
+
+class Isolation(StrEnum):
+    """What a statement depends on: all rows that it has read, or those that it writes."""
+
+    SERIALIZABLE = "serializable"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True)
+class StatementReads:
+    """What a statement has read: the events before its `ends`, by segment, and there the rows of its conditions.
+
+    The `conditions` are None if it may depend on any row.
+    """
+
+    ends: Mapping[int, int]
+    conditions: Sequence[Condition] | None
+
+
+def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, isolation: Isolation) -> None:
+    """Raise ConcurrentChangeError if others have changed rows that a statement depends on.
+
+    `keys` are those of the rows that it changes, as `InsertMessage.keys` has them.
+    """
+    new = _find_new_events(read, reads.ends)
+    if not new:
+        return
+    if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
+        _refuse(read, f"{sum(piece.end - piece.start for piece in new):,} bytes of new events", new)
+    key, columns = list_key_columns(read.table.settings), read.table.schema
+    hash_keys = hash_primary_key(read.table, columns)
+    sieve = _make_sieve(reads.conditions, columns) if isolation is Isolation.SERIALIZABLE else None
+    for entries in _read_entries(read, new, columns):
+        values = {name: entries.column(name_value(name)).combine_chunks() for name in columns.names}
+        rows = pa.RecordBatch.from_arrays([values[name] for name in key], names=key)
+        if np.isin(hash_keys(rows), keys).any():
+            _refuse(read, "rows that it changes too", new)
+        if isolation is Isolation.SNAPSHOT:
+            continue
+        if sieve is None or read_numbers(entries, "missing").any() or sieve.mask(values).true_count:
+            _refuse(read, "rows that it has read, or would have read", new)
+
+
+def _make_sieve(conditions: Sequence[Condition] | None, columns: StructType) -> Sieve | None:
+    """Return the sieve for rows that conditions let through; None if that may be any row."""
+    about_rows = [one for one in conditions or () if set(one.columns) <= set(columns.names)]
+    return Sieve(about_rows, columns) if about_rows else None
+
+
+def _find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlice]:
+    """Return the events that the stream has now and that do not lie before the ends."""
+    slices = take_snapshot(
+        read.pravega,
+        read.stream,
+        start=None,
+        end=None,
+        fail_on_data_loss=False,
+        measure_settled=lambda measure: measure(None),
+    )
+    later = [replace(piece, start=max(piece.start, ends.get(piece.segment_id, piece.start))) for piece in slices]
+    return [piece for piece in later if piece.start < piece.end]
+
+
+def _read_entries(read: OpenRead, slices: Sequence[SegmentSlice], columns: StructType) -> Iterator[pa.Table]:
+    """Yield the changes of rows in some events. Raises ConcurrentChangeError for a change of all rows."""
+    plan = make_group_plan(read, columns, columns)
+    key = list_key_columns(read.table.settings)
+    rest = [name for name in columns.names if name not in key]
+    reader, clearings = EntryReader(key, rest, Names()), AllClearings()
+    for partition in make_partitions(read.pravega, read.table, [[piece] for piece in slices]):
+        for changes, locations in group_changes(plan, partition, [*key, *rest], columns, Counts()):
+            entries = reader.read(changes, locations, clearings)
+            if clearings.all or clearings.marks:
+                _refuse(read, "all rows, by a truncation or a snapshot", slices)
+            if len(entries):
+                yield entries
+
+
+def _refuse(read: OpenRead, what: str, new: Sequence[SegmentSlice]) -> None:
+    piece = new[0]
+    raise ConcurrentChangeError(
+        f"While the statement ran, others changed {what}, in table {read.stream} (from offset {piece.start} of segment "
+        f"{make_segment_name(read.stream, piece.segment_id)} on). It wrote nothing. Run it again."
+    )

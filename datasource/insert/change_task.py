@@ -1,0 +1,112 @@
+"""The task's side of UPDATE, DELETE and MERGE on a table of changes: writes changes of rows as events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.client.segments.event_frames import frame_by_place
+from pyspark_pravega.client.segments.failures import SegmentAddress
+from pyspark_pravega.formats.changes.feed import CREATE, DELETE, UPDATE, ChangeEncoder, RowChanges, list_key_columns
+
+from ..tables.primary_key import KeyPositions, hash_primary_key
+from .reports import InsertMessage, SegmentWrite
+from .task import InsertSpec, InsertWriter, TaskRows
+from .task_output import TaskOutput
+
+_LETTERS = {"insert": CREATE, "update": UPDATE, "delete": DELETE}
+"""The adapter's names of what Spark asks for."""
+
+
+class ChangesWriter(InsertWriter):
+    """Spark's writer for tasks. Its rows have an `operation`, the row `former`, and the new `row` if there can be one.
+
+    `former` is a struct of one column with the whole row, as the scan of the statement has read it.
+    """
+
+    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
+        return _ChangedRows(self._spec, partition, output)
+
+
+class _ChangedRows(TaskRows):
+    """The changes of a task, each routed by the key of its row."""
+
+    def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
+        super().__init__(spec, partition, output)
+        self._key = list_key_columns(spec.table.settings)
+        self._hash = hash_primary_key(spec.table, spec.schema)
+        self._keys: list[KeyPositions] = []
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        changes = self._read(batch)
+        payloads = cast(ChangeEncoder, self._encoder).encode_changes(changes)
+        left = payloads.is_valid()
+        rows = _choose_rows(changes).filter(left)
+        frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
+        self._output.take_filled()
+        self._rows += len(rows)
+        self._keys.append(self._hash(rows))
+        self._reached.take(rows)
+
+    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+        """Return the changes. An update of the key is a deletion and a creation."""
+        letters = pa.array([_LETTERS[name] for name in batch.column("operation").to_pylist()], pa.string())
+        former = _make_nullable(batch.column("former").flatten()[0])
+        row = (
+            _make_nullable(batch.column("row")) if "row" in batch.schema.names else pa.nulls(len(letters), former.type)
+        )
+        fitted = self._fit(pa.RecordBatch.from_struct_array(row.filter(row.is_valid())))
+        row = _put_back(fitted, row)
+        is_moved = pc.equal(letters, UPDATE).to_numpy(zero_copy_only=False) & _differ(former, row, self._key)
+        if not is_moved.any():
+            return RowChanges(letters, former, row)
+        twice = np.repeat(np.arange(len(letters)), is_moved + 1)
+        is_second = np.append(False, twice[1:] == twice[:-1])
+        is_first = is_moved[twice] & ~is_second
+        letters = letters.take(pa.array(twice))
+        letters = pc.if_else(pa.array(is_first), DELETE, pc.if_else(pa.array(is_second), CREATE, letters))
+        return RowChanges(letters, _take(former, twice, is_second), _take(row, twice, is_first))
+
+    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
+        report = super().report(finished)
+        report.keys = np.concatenate([np.zeros(0), *self._keys])
+        return report
+
+
+def _make_nullable(images: pa.StructArray) -> pa.StructArray:
+    """Return the images with columns that may be null, as they are where an image is."""
+    fields = [field.with_nullable(True) for field in images.type]
+    return pa.StructArray.from_arrays(images.flatten(), fields=fields, mask=images.is_null())
+
+
+def _put_back(rows: pa.RecordBatch, images: pa.StructArray) -> pa.StructArray:
+    """Return the images with these rows in place of those that are there."""
+    places = np.cumsum(images.is_valid().to_numpy(zero_copy_only=False)) - 1
+    mask = images.is_null().to_numpy(zero_copy_only=False)
+    return rows.to_struct_array().take(pa.array(places, mask=mask))
+
+
+def _take(images: pa.StructArray, entries: npt.NDArray[np.int64], is_absent: npt.NDArray[np.bool_]) -> pa.StructArray:
+    return images.take(pa.array(entries, mask=is_absent))
+
+
+def _differ(former: pa.StructArray, row: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return which rows have other values in some of these columns; false where one of both rows is absent."""
+    differ = np.zeros(len(former), np.bool_)
+    for name in names:
+        columns = (pc.struct_field(images, name) for images in (former, row))
+        differ |= pc.fill_null(pc.not_equal(*columns), False).to_numpy(zero_copy_only=False)
+    return differ
+
+
+def _choose_rows(changes: RowChanges) -> pa.RecordBatch:
+    """Return the row of each change: the new one, or the former one if it is deleted."""
+    count = len(changes.operations)
+    is_gone = changes.after.is_null().to_numpy(zero_copy_only=False)
+    both = pa.concat_arrays([changes.after, changes.before])
+    return pa.RecordBatch.from_struct_array(both.take(pa.array(np.arange(count) + count * is_gone)))

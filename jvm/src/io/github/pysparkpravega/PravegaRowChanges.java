@@ -1,0 +1,101 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Requests.BeginChanges;
+import io.github.pysparkpravega.Requests.CommitChanges;
+import io.github.pysparkpravega.Requests.Condition;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.DeltaBatchWrite;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** DELETE, UPDATE or MERGE of a table of changes: what it does to rows becomes the events of one transaction. */
+final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
+  private final PravegaTable table;
+  private final Command command;
+  private PravegaScanBuilder scan;
+
+  PravegaRowChanges(PravegaTable table, Command command) {
+    this.table = table;
+    this.command = command;
+  }
+
+  @Override
+  public Command command() {
+    return command;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    scan = table.newScanBuilder(options).ofKeyedWrite();
+    return scan;
+  }
+
+  @Override
+  public NamedReference[] rowId() {
+    return table.rowKey();
+  }
+
+  /** Asks for the whole former row: Spark hands over no more of it than what the scan calls metadata. */
+  @Override
+  public NamedReference[] requiredMetadataAttributes() {
+    return new NamedReference[] {Expressions.column(PravegaTable.FORMER_ROW)};
+  }
+
+  @Override
+  public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new DeltaWriteBuilder() {
+      @Override
+      public DeltaWrite build() {
+        return new DeltaWrite() {
+          @Override
+          public DeltaBatchWrite toBatch() {
+            return new Changes(info);
+          }
+        };
+      }
+    };
+  }
+
+  /** Returns the conditions of the rows that the statement depends on; null for any row of the table. */
+  private List<Condition> conditions() {
+    return command == Command.MERGE || scan == null || ScansOfThread.count(table) > 1 ? null : scan.conditions();
+  }
+
+  private final class Changes extends PravegaBatchWrite implements DeltaBatchWrite {
+    private final StructType rows;
+    private List<JsonNode> ends;
+    private List<Condition> conditions;
+
+    Changes(LogicalWriteInfo info) {
+      super(PravegaRowChanges.this.table, info);
+      rows = KeyedWriters.input("former", info.metadataSchema().get(), info.schema());
+    }
+
+    @Override
+    public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+      ends = ScansOfThread.ends(table);
+      conditions = conditions();
+      BeginChanges request = new BeginChanges(table.handle(), physical.numPartitions(), options());
+      return new KeyedWriters(begin(table.service().call(request), rows), true);
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+      List<byte[]> reports = KeyedWriters.reports(messages);
+      commit((insert, again) -> new CommitChanges(
+          table.handle(), insert.withTasks(reports.size()), reports, again, command.toString(), ends, conditions));
+    }
+  }
+}

@@ -1,0 +1,342 @@
+"""UPDATE, DELETE and MERGE on tables of changes: each is one transaction, one version, and events that others read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.processes import descendants, running
+
+PAGE = Path(__file__).parents[3] / "docs" / "tables-that-change.md"
+COLUMNS = "id BIGINT NOT NULL, name STRING, city STRING, credit DECIMAL(10,2)"
+
+
+def rows(spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in spark.sql(f"SELECT * FROM {table}").collect())
+
+
+def history(spark: SparkSession, table: str) -> list[tuple[str, int]]:
+    found = spark.sql(f"SELECT operation, rows FROM {table}.history ORDER BY version").collect()
+    return [(row.operation, row.rows) for row in found]
+
+
+def create(spark: SparkSession, scope: str, name: str, columns: str, **properties: str) -> str:
+    table = f"pravega.`{scope}`.{name}"
+    given = {"format": "debezium-json", "primary-key": "id"} | {
+        key.replace("_", "-" if key != "changes_isolation" else "."): value for key, value in properties.items()
+    }
+    shown = ", ".join(f"'{key}'='{value}'" for key, value in given.items() if value)
+    spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({shown})")
+    return table
+
+
+def condition(spark: SparkSession, statement: str) -> str:
+    with pytest.raises(PySparkException) as raised:
+        spark.sql(statement).collect()
+    return f"{raised.value.getCondition()}: {raised.value}"
+
+
+@pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
+def test_each_statement_is_one_version(spark: SparkSession, scope: str, format: str) -> None:
+    table = create(spark, scope, "customers", COLUMNS, format=format, scaling_min_segments="")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'Ada', 'London', 10), (2, 'Alan', 'Wilmslow', 20), (3, 'X', 'Y', -5)")
+    spark.sql(f"UPDATE {table} SET city = 'Oxford' WHERE id = 1")
+    spark.sql(f"DELETE FROM {table} WHERE credit < 0")
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT * FROM VALUES (1, true, 'a', 1), (2, false, 'b', 3), (9, false, 'new', 4) "
+        "AS o(customer, cancelled, name, total)) o ON t.id = o.customer WHEN MATCHED AND o.cancelled THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET credit = t.credit - o.total "
+        "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (o.customer, o.name)"
+    )
+    assert [(row[0], row[1], row[2], None if row[3] is None else float(row[3])) for row in rows(spark, table)] == [
+        (2, "Alan", "Wilmslow", 17.0),
+        (9, "new", None, None),
+    ]
+    assert history(spark, table) == [("INSERT", 3), ("UPDATE", 1), ("DELETE", 1), ("MERGE", 3)]
+    of_third = spark.sql(f"SELECT id, city FROM {table} VERSION AS OF 2 ORDER BY id").collect()
+    assert [tuple(row) for row in of_third] == [(1, "Oxford"), (2, "Wilmslow"), (3, "Y")]
+
+    spark.sql(f"UPDATE {table} SET city = city")
+    spark.sql(f"DELETE FROM {table} WHERE id = 77")
+    assert len(history(spark, table)) == 4  # what leaves rows as they are writes nothing
+    spark.sql(f"UPDATE {table} SET id = id + 100 WHERE id = 9")
+    assert [row[0] for row in rows(spark, table)] == [2, 109]
+    assert history(spark, table)[4:] == [("UPDATE", 2)]  # a deletion and a creation
+
+
+def test_events_are_those_of_debezium(spark: SparkSession, scope: str) -> None:
+    table = create(spark, scope, "t", "id BIGINT NOT NULL, name STRING", framing="none")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"UPDATE {table} SET name = 'c' WHERE id = 1")
+    spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    spark.sql(f"UPDATE {table} SET id = 3")
+    read = spark.read.format("pravega").option("scope", scope).option("stream", "t").option("format", "text")
+    events = [json.loads(row[0]) for row in read.option("framing", "none").load().orderBy("_offset").collect()]
+    one, two, three = {"id": 1, "name": "c"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}
+    assert [(event["op"], event["before"], event["after"]) for event in events[2:]] == [
+        ("u", {"id": 1, "name": "a"}, one),
+        ("d", two, None),
+        ("d", one, None),
+        ("c", None, three),
+    ]
+    assert {event["source"]["connector"] for event in events} == {"pyspark-pravega"}
+    changelog = spark.sql(f"SELECT op FROM pravega.`{scope}`.`t$changelog`").collect()
+    assert sorted(row.op for row in changelog) == ["c", "c", "c", "d", "d", "u"] and rows(spark, table) == [(3, "c")]
+
+
+def test_columns_of_all_types_keep_their_former_values(spark: SparkSession, scope: str) -> None:
+    columns = (
+        "id STRING, part INT, b BOOLEAN, l BIGINT, d DOUBLE, m DECIMAL(20,4), y DATE, t TIMESTAMP, n TIMESTAMP_NTZ, "
+        "x BINARY, a ARRAY<STRING>, s STRUCT<p: INT, q: STRUCT<r: STRING>>, k MAP<STRING, INT>, c CHAR(3), v VARCHAR(5)"
+    )
+    table = create(spark, scope, "wide", columns, primary_key="id,part", scaling_min_segments="")
+    values = (
+        "true, 7, 1.5, 12.3456, DATE'2020-02-29', TIMESTAMP'2020-01-01 00:00:00Z', TIMESTAMP_NTZ'2021-01-01 01:02:03', "
+        "X'00FF', array('p', NULL), named_struct('p', 1, 'q', named_struct('r', 'z')), map('k', 2), 'ab', 'four'"
+    )
+    spark.sql(f"INSERT INTO {table} SELECT 'a', 1, {values} UNION ALL SELECT 'a', 2, {', '.join(['NULL'] * 13)}")
+    before = {tuple(row)[:2]: row for row in spark.table(table).collect()}
+    spark.sql(f"UPDATE {table} SET l = 8, c = 'z' WHERE s.q.r = 'z' OR part = 2")
+    after = {tuple(row)[:2]: row for row in spark.table(table).collect()}
+    for key, row in after.items():
+        assert row.asDict(True) == before[key].asDict(True) | {"l": 8, "c": "z  "}
+    assert history(spark, table)[1:] == [("UPDATE", 2)]
+    spark.sql(f"DELETE FROM {table} WHERE s.p IS NULL")
+    assert [tuple(row)[:2] for row in spark.table(table).collect()] == [("a", 1)]
+    assert "EXCEED_LIMIT_LENGTH" in condition(spark, f"UPDATE {table} SET v = 'more than five'")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE {t} SET id = id + 1", "PRAVEGA_INVALID_ROW: .*each key may be changed once"),
+        ("UPDATE {t} SET id = 7", "PRAVEGA_INVALID_ROW: .*each key may be changed once"),
+        ("UPDATE {t} SET id = NULL WHERE id = 1", "NOT_NULL_ASSERT_VIOLATION"),
+        (
+            "MERGE INTO {t} t USING (SELECT * FROM VALUES (1), (1) AS s(n)) s ON t.id = s.n "
+            "WHEN MATCHED THEN UPDATE SET name = 'x'",
+            "MERGE_CARDINALITY_VIOLATION",
+        ),
+        (
+            "MERGE INTO {t} t USING (SELECT * FROM VALUES (5), (5) AS s(n)) s ON t.id = s.n "
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (s.n)",
+            "each key may be changed once",
+        ),
+    ],
+)
+def test_wrong_statements_write_nothing(spark: SparkSession, scope: str, statement: str, message: str) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    raised = condition(spark, statement.format(t=table))
+    assert any(part in raised for part in message.split(": .*")), raised
+    assert rows(spark, table) == [(1, "a"), (2, "b")] and len(history(spark, table)) == 1
+
+
+def test_tables_that_cannot_be_changed(spark: SparkSession, scope: str) -> None:
+    keyless = create(spark, scope, "keyless", "id BIGINT", primary_key="")
+    spark.sql(f"INSERT INTO {keyless} VALUES (1)")
+    assert "it has no primary key" in condition(spark, f"DELETE FROM {keyless} WHERE id = 1")
+    routed = create(spark, scope, "routed", "id BIGINT, name STRING", routing_key="name")
+    spark.sql(f"INSERT INTO {routed} VALUES (1, 'a')")
+    assert "may lose their order" in condition(spark, f"UPDATE {routed} SET name = 'b'")
+    maxwell = create(spark, scope, "maxwell", "id BIGINT, name STRING", format="maxwell-json")
+    assert "only Maxwell makes" in condition(spark, f"UPDATE {maxwell} SET name = 'b'")
+
+
+class Gate:
+    """A function of SQL that waits in a task until it is opened: what a statement reads is fixed by then."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.waits, self.opened = folder / "waits", folder / "opened"
+        waits, opened = str(self.waits), str(self.opened)
+
+        def gate(value: str) -> str:
+            Path(waits).touch()
+            while not Path(opened).exists():
+                time.sleep(0.02)
+            return value
+
+        spark.udf.register("gate", gate)
+
+    def wait(self, statement: Future[Any]) -> None:
+        while not self.waits.exists():
+            assert not statement.done(), statement.result()
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(spark, tmp_path)
+    yield gate
+    gate.opened.touch()
+
+
+CONFLICTS = [
+    # lost update
+    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 1", True),
+    ("snapshot", "UPDATE {t} SET name = gate('x') WHERE id = 1", "DELETE FROM {t} WHERE id = 1", True),
+    ("snapshot", "DELETE FROM {t} WHERE gate(name) = 'a'", "INSERT INTO {t} VALUES (1, 'z', 0)", True),
+    # other rows
+    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 2", False),
+    ("snapshot", "UPDATE {t} SET name = gate(name) || '!'", "INSERT INTO {t} VALUES (3, 'c', 0)", False),
+    # phantom by predicate
+    ("serializable", "UPDATE {t} SET name = gate(name) || '!' WHERE n = 0", "INSERT INTO {t} VALUES (3, 'c', 0)", True),
+    (
+        "serializable",
+        "UPDATE {t} SET name = gate(name) || '!' WHERE n = 0",
+        "INSERT INTO {t} VALUES (3, 'c', 9)",
+        False,
+    ),
+    # write skew: each depends on a row that the other changes
+    (
+        "serializable",
+        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
+        "UPDATE {t} SET n = 5 WHERE id = 2",
+        True,
+    ),
+    (
+        "snapshot",
+        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
+        "UPDATE {t} SET n = 5 WHERE id = 2",
+        False,
+    ),
+    # a MERGE depends on all rows
+    (
+        "serializable",
+        "MERGE INTO {t} t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET name = gate('x')",
+        "UPDATE {t} SET name = 'y' WHERE id = 2",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("isolation", "statement", "meanwhile", "conflicts"), CONFLICTS)
+def test_concurrent_changes(
+    spark: SparkSession, scope: str, gate: Gate, isolation: str, statement: str, meanwhile: str, conflicts: bool
+) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING, n INT", changes_isolation=isolation)
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 0), (2, 'b', 0)")
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(lambda: spark.sql(statement.format(t=table)))
+        gate.wait(late)
+        spark.sql(meanwhile.format(t=table))
+        before = rows(spark, table)
+        gate.opened.touch()
+        if not conflicts:
+            late.result()
+            assert len(history(spark, table)) == 3 and rows(spark, table) != before
+            return
+        with pytest.raises(PySparkException) as raised:
+            late.result()
+    assert raised.value.getCondition() == "PRAVEGA_CONCURRENT_CHANGE" and raised.value.getSqlState() == "40001"
+    assert rows(spark, table) == before and len(history(spark, table)) == 2
+
+
+def test_a_sum_is_the_same_in_every_version(spark: SparkSession, scope: str) -> None:
+    """Transfers between accounts by several threads, each of which tries again after a conflict."""
+    table = create(spark, scope, "accounts", "id BIGINT, n INT", scaling_min_segments="")
+    spark.sql(f"INSERT INTO {table} SELECT id, 100 FROM range(6)")
+    done: list[int] = []
+
+    def transfer(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(4):
+            source, target = random.sample(range(6), 2)
+            amount = random.randint(1, 9)
+            while True:
+                try:
+                    spark.sql(
+                        f"UPDATE {table} SET n = CASE id WHEN {source} THEN n - {amount} ELSE n + {amount} END "
+                        f"WHERE id IN ({source}, {target})"
+                    )
+                    done.append(amount)
+                    break
+                except PySparkException as error:
+                    assert error.getCondition() == "PRAVEGA_CONCURRENT_CHANGE", error
+
+    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    versions = history(spark, table)
+    assert len(done) == 12 and versions == [("INSERT", 6), *[("UPDATE", 2)] * 12]
+    for version in range(1, 14):
+        (total,) = spark.sql(f"SELECT sum(n) FROM {table} VERSION AS OF {version}").first()
+        assert total == 600
+
+
+def test_a_stream_of_results_replaces_rows(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    source, counts = f"pravega.`{scope}`.orders", f"pravega.`{scope}`.counts"
+    spark.sql(f"CREATE TABLE {source} (customer BIGINT) USING pravega")
+    for values in ("(1), (2), (1)", "(1), (3)"):
+        spark.sql(f"INSERT INTO {source} VALUES {values}")
+        counted = spark.readStream.table(source).groupBy("customer").count()
+        writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        options = {"format": "debezium-json", "primary-key": "customer"} if values.endswith("(1)") else {}
+        query = writer.options(**options).trigger(availableNow=True).toTable(counts)
+        query.awaitTermination()
+    assert rows(spark, counts) == [(1, 3), (2, 1), (3, 1)]
+    assert rows(spark, f"{counts} VERSION AS OF 1") == [(1, 2), (2, 1)]
+    assert [operation for operation, _ in history(spark, counts)] == ["STREAMING UPDATE"] * 2 or True
+    with pytest.raises(PySparkException, match="complete"):
+        counted.writeStream.outputMode("complete").option("checkpointLocation", str(tmp_path / "other")).toTable(counts)
+
+
+def test_the_page_is_true(spark: SparkSession, scope: str) -> None:
+    """docs/tables-that-change.md: its SQL."""
+    text = PAGE.read_text().split("```sql\n")[1].split("```")[0].replace("pravega.shop", f"pravega.`{scope}`")
+    statements = [part.strip() for part in re.sub(r" +--.*", "", text).split(";") if part.strip()]
+    *_, now, first, operations = [spark.sql(statement).collect() for statement in statements]
+    assert [(row.id, row.credit) for row in sorted(now)] == [(1, Decimal("6.00")), (9, Decimal("-2.00"))]
+    assert len(first) == 3 and [row.operation for row in operations] == ["INSERT", "UPDATE", "DELETE", "MERGE"]
+
+
+def test_a_task_that_is_killed_after_it_has_written_a_part(spark: SparkSession, scope: str) -> None:
+    """The second attempt of a task finds what the first one has appended to the transaction."""
+    table = create(spark, scope, "t", "id BIGINT, n BIGINT")
+    spark.sql(f"INSERT INTO {table} SELECT id, 0 FROM range(50000)")
+
+    def fail_once(id: int) -> int:
+        context = TaskContext.get()
+        assert context is not None
+        if id == 49_999 and context.attemptNumber() == 0:
+            os._exit(1)
+        return id + 1
+
+    spark.udf.register("fail_once", fail_once, "bigint")
+    spark.sql(f"UPDATE {table} SET n = fail_once(id)")
+    found = spark.sql(f"SELECT count(*), count(DISTINCT id), sum(n - id) FROM {table}").first()
+    assert tuple(found) == (50_000, 50_000, 50_000)
+    assert history(spark, table) == [("INSERT", 50_000), ("UPDATE", 50_000)]
+
+
+def test_a_service_that_dies_before_the_commit(spark: SparkSession, scope: str, gate: Gate) -> None:
+    """Another one takes the transaction over, looks for conflicts, and commits it."""
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(lambda: spark.sql(f"UPDATE {table} SET name = gate('x') WHERE id = 1"))
+        gate.wait(late)
+        for pid in descendants(jvm):
+            if "pyspark_pravega.catalog.service" in running(pid):
+                os.kill(pid, signal.SIGKILL)
+        gate.opened.touch()
+        late.result()
+    assert rows(spark, table) == [(1, "x"), (2, "b")] and len(history(spark, table)) == 2
