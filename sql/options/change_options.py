@@ -9,7 +9,6 @@ _DEBEZIUM = ("debezium-json", "debezium-avro")
 PRIMARY_KEY = Option(
     "primary-key",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY | SettableAs.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
     "the property, equal rows are counted; this needs whole `before` images. For a key-value table: the columns whose "
@@ -19,7 +18,6 @@ PRIMARY_KEY = Option(
 INFER_COLUMNS = Option(
     "infer-columns",
     one_of("schema", "sample"),
-    "schema",
     SettableAs.PROPERTY,
     "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
     "no event has one, from the values in a `sample` of events, which distinguish strings, booleans and numbers, but "
@@ -30,7 +28,6 @@ INFER_COLUMNS = Option(
 DEBEZIUM_TIME_PRECISION = Option(
     "debezium.time-precision",
     one_of("adaptive", "connect", "adaptive_time_microseconds", "isostring", "microseconds", "nanoseconds"),
-    "adaptive",
     TABLE,
     "The connector's `time.precision.mode`. Timestamps without a schema are milliseconds with `connect`, microseconds "
     "with `microseconds`, nanoseconds with `nanoseconds`, strings with `isostring`. The adaptive modes leave the unit "
@@ -41,7 +38,6 @@ DEBEZIUM_TIME_PRECISION = Option(
 DEBEZIUM_TIME_UNITS = Option(
     "debezium.time-units",
     optional(TEXT),
-    None,
     TABLE,
     "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, with the units s, ms, us, ns. An "
     "event without a schema does not say the unit, which depends on the column's precision in the database: ms up to 3 "
@@ -52,7 +48,6 @@ DEBEZIUM_TIME_UNITS = Option(
 DEBEZIUM_DECIMAL = Option(
     "debezium.decimal",
     one_of("string", "precise", "double"),
-    "string",
     TABLE,
     "The connector's `decimal.handling.mode`, where events have no schema. `string`: strings are digits. `precise`: "
     "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
@@ -63,7 +58,6 @@ DEBEZIUM_DECIMAL = Option(
 DEBEZIUM_BINARY = Option(
     "debezium.binary",
     optional(one_of("bytes", "base64", "base64-url-safe", "hex")),
-    None,
     TABLE,
     "The connector's `binary.handling.mode`: how strings encode the bytes of BINARY columns. If the event's schema "
     "says bytes, the schema counts instead. Not set: a string with a schema is refused, because its schema does not "
@@ -74,7 +68,6 @@ DEBEZIUM_BINARY = Option(
 DEBEZIUM_UNAVAILABLE_VALUE = Option(
     "debezium.unavailable-value",
     TEXT,
-    "__debezium_unavailable_value",
     TABLE,
     "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change: a "
     "text, or bytes as `hex:...`.",
@@ -84,7 +77,6 @@ DEBEZIUM_UNAVAILABLE_VALUE = Option(
 DEBEZIUM_TRUNCATES = Option(
     "debezium.truncates",
     BOOLEAN,
-    True,
     TABLE,
     "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
     "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
@@ -96,7 +88,6 @@ DEBEZIUM_TRUNCATES = Option(
 DEBEZIUM_SNAPSHOTS = Option(
     "debezium.snapshots",
     one_of("whole", "partial"),
-    "whole",
     TABLE,
     "What a snapshot with marked first and last rows reads. `whole`: all rows of the table, so that earlier rows that "
     "it lacks are gone. `partial`: the rows of a condition (`snapshot.select.statement.overrides`, "
@@ -107,7 +98,6 @@ DEBEZIUM_SNAPSHOTS = Option(
 DEBEZIUM_OLDER_POSITIONS = Option(
     "debezium.older-positions",
     one_of("by-time", "redelivery", "new-log"),
-    "by-time",
     TABLE,
     "How to treat a change whose position in the database's log is older than that of the change before it. `by-time`: "
     "it counts if the database's time is newer, because the log has begun again; otherwise it is a repeat and does "
@@ -119,7 +109,6 @@ DEBEZIUM_OLDER_POSITIONS = Option(
 DEBEZIUM_AVRO_SCHEMAS = Option(
     "debezium.avro-schemas",
     optional(TEXT),
-    None,
     TABLE,
     "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
     '`{"7": schema, ...}` or a list of objects with `id` and `schema`. As a read option, also the path of a file with '
@@ -134,7 +123,6 @@ KEY_VALUE_FORMAT = "kvtable"
 SECONDARY_KEY = Option(
     "secondary-key",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "Columns of the secondary key, written as those of `primary-key`: `day`, or `city(32)` with the bytes of a string. "
     "Entries with equal primary keys share a partition, whatever their secondary keys.",
@@ -143,7 +131,6 @@ SECONDARY_KEY = Option(
 VALUE_FORMAT = Option(
     "value-format",
     one_of("json", "avro", "raw"),
-    "json",
     SettableAs.PROPERTY,
     "How the columns outside the key are stored in the values: as a JSON or Avro document of the table's schema, or "
     "`raw`: as the bytes of the only such column.",
@@ -153,7 +140,6 @@ VALUE_FORMAT = Option(
 EPOCH_COLUMN = Option(
     "epoch-column",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "A BIGINT column outside the key, in which a streaming query writes the epoch of its micro-batch. It leaves "
     "rows with a greater epoch alone. See [Results that change](key-value-tables.md#results-that-change).",
@@ -162,7 +148,6 @@ EPOCH_COLUMN = Option(
 PARTITIONS = Option(
     "partitions",
     whole_number(1, 1_000),
-    4,
     SettableAs.PROPERTY,
     "Number of partitions, which are read and written in parallel. It cannot be changed later.",
     "4",

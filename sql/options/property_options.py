@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from ..option_types import (
     BOOLEAN,
     BYTE_SIZE,
@@ -14,7 +12,6 @@ from ..option_types import (
     TEXT,
     Option,
     SettableAs,
-    at_least,
     between,
     one_of,
     optional,
@@ -24,7 +21,6 @@ from ..option_types import (
 FORMAT = Option(
     "format",
     FORMAT_NAME,
-    "avro",
     TABLE,
     "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables `value "
     "STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows the "
@@ -34,17 +30,15 @@ FORMAT = Option(
 FRAMING = Option(
     "framing",
     optional(one_of("registry", "none")),
-    None,
     TABLE,
     "`registry`: every event begins with the id of its schema in the schema registry, as "
     "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
     "schema.",
-    "registry; none for raw, text, csv and changes of rows",
+    shown_default="registry; none for raw, text, csv and changes of rows",
 )
 CODEC = Option(
     "codec",
     one_of("none", "gzip", "snappy"),
-    "none",
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.WRITE,
     "Compression of written events; needs `framing=registry`. Reading recognizes the codec of each event.",
     "none",
@@ -52,7 +46,6 @@ CODEC = Option(
 ROUTING_KEY = Option(
     "routing-key",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column whose value is the routing key, or columns and texts put together, such as `concat(site, '/', sensor)`: "
     "events of equal keys stay in order. Not set: events are spread over all segments.",
@@ -60,7 +53,6 @@ ROUTING_KEY = Option(
 ROUTING_KEY_OF_ALL = Option(
     "routing-key.of-all-events",
     optional(BOOLEAN),
-    None,
     SettableAs.PROPERTY,
     "Whether all events of the stream, whoever writes them, have the text of the `routing-key` as their routing "
     "key. Queries with conditions on the key then read only the segments that can hold it, and rows with another "
@@ -70,7 +62,6 @@ ROUTING_KEY_OF_ALL = Option(
 EVENT_TIME = Option(
     "event-time",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column with the time of an event: a timestamp, a date, or a BIGINT of milliseconds. The latest time of each "
     "commit, less `event-time.delay`, is noted with it; Pravega makes the stream's watermarks from these times. Not "
@@ -78,8 +69,7 @@ EVENT_TIME = Option(
 )
 EVENT_TIME_DELAY = Option(
     "event-time.delay",
-    between(DURATION, timedelta(0), "0s", timedelta(days=3650), "3650d"),
-    timedelta(0),
+    between(DURATION, "0s", "3650d"),
     SettableAs.PROPERTY | SettableAs.WRITE,
     "By how much rows may be older than rows that were written before them: it is subtracted from the time that a "
     "commit notes. `0s`: later commits of the writer have no older rows. Needs `event-time`.",
@@ -88,7 +78,6 @@ EVENT_TIME_DELAY = Option(
 AVRO_TIMESTAMP = Option(
     "avro.timestamp",
     one_of("micros", "millis"),
-    "micros",
     TABLE,
     "Unit of timestamps in the Avro schema that CREATE TABLE and ALTER TABLE write; `millis` cuts off further digits. "
     "Reading follows the schema. Flink reads every Avro long as milliseconds, whatever its logical type.",
@@ -98,7 +87,6 @@ AVRO_TIMESTAMP = Option(
 JSON_TIMESTAMP_FORMAT = Option(
     "json.timestamp-format",
     one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
-    "iso",
     TABLE,
     "How timestamps are written in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
     "iso",
@@ -107,7 +95,6 @@ JSON_TIMESTAMP_FORMAT = Option(
 CSV_DELIMITER = Option(
     "csv.delimiter",
     optional(TEXT),
-    None,
     TABLE,
     "Character between two fields, or `tab`. Not set: a comma.",
     formats=("csv",),
@@ -115,7 +102,6 @@ CSV_DELIMITER = Option(
 CSV_QUOTE = Option(
     "csv.quote",
     optional(TEXT),
-    None,
     TABLE,
     'Character around a field that contains a delimiter, a quote or a line break. Not set: `"`.',
     formats=("csv",),
@@ -123,7 +109,6 @@ CSV_QUOTE = Option(
 CSV_ESCAPE = Option(
     "csv.escape",
     optional(TEXT),
-    None,
     TABLE,
     "Character before a quote inside quotes. Not set: the quote itself.",
     formats=("csv",),
@@ -131,7 +116,6 @@ CSV_ESCAPE = Option(
 CSV_NULL_VALUE = Option(
     "csv.null-value",
     optional(TEXT),
-    None,
     TABLE,
     "An unquoted field with this text is null. Not set: an empty field is null.",
     formats=("csv",),
@@ -148,7 +132,6 @@ COMPATIBILITY = Option(
         "full",
         "full-transitive",
     ),
-    "backward",
     SettableAs.CATALOG | SettableAs.PROPERTY,
     "Which new versions of the table's schema the schema registry accepts.",
     "backward",
@@ -156,7 +139,6 @@ COMPATIBILITY = Option(
 SCALING_TYPE = Option(
     "scaling.type",
     one_of("fixed", "by-rate-kb", "by-rate-events"),
-    "fixed",
     SettableAs.PROPERTY,
     "`fixed`: the number of segments does not change. Otherwise Pravega splits and merges segments by kilobytes or "
     "events per second.",
@@ -167,7 +149,6 @@ MOST_SEGMENTS = 10_000
 SCALING_MIN_SEGMENTS = Option(
     "scaling.min-segments",
     whole_number(1, MOST_SEGMENTS),
-    1,
     SettableAs.PROPERTY,
     "Number of segments at the start and, with scaling, the smallest number.",
     "1",
@@ -175,14 +156,12 @@ SCALING_MIN_SEGMENTS = Option(
 SCALING_TARGET_RATE = Option(
     "scaling.target-rate",
     optional(whole_number(1, 2**31 - 1)),
-    None,
     SettableAs.PROPERTY,
     "Kilobytes or events per second that one segment should take; needed unless `scaling.type` is `fixed`.",
 )
 SCALING_FACTOR = Option(
     "scaling.factor",
     whole_number(2, 1_000),
-    2,
     SettableAs.PROPERTY,
     "Number of segments that a hot segment is split into; only if `scaling.type` is not `fixed`.",
     "2",
@@ -190,36 +169,31 @@ SCALING_FACTOR = Option(
 RETENTION_TYPE = Option(
     "retention.type",
     optional(one_of("time", "size")),
-    None,
     SettableAs.PROPERTY,
     "Whether old events are removed by age or by volume. Not set: nothing is removed.",
 )
 RETENTION_MINIMUM = Option(
     "retention.minimum",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "The amount that is always kept: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
 )
 RETENTION_MAXIMUM = Option(
     "retention.maximum",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "The most that is kept, even if a subscriber has not read it; in the same units. Not set: no limit.",
 )
 EVENT_TIME_TIMEOUT = Option(
     "event-time-timeout",
-    optional(between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=3650), "3650d")),
-    None,
+    optional(between(DURATION, "1ms", "3650d")),
     SettableAs.PROPERTY,
     "How long the stream's watermarks wait for a writer that has noted an event time, but notes no later one. Not set: "
     "they do not wait.",
 )
 ROLLOVER_SIZE = Option(
     "rollover-size",
-    optional(at_least(BYTE_SIZE, 1, "1")),
-    None,
+    optional(between(BYTE_SIZE, "1")),
     SettableAs.PROPERTY,
     "Size at which a segment's file in long-term storage is closed and a new one started. Not set: the server's "
     "default.",
@@ -227,7 +201,6 @@ ROLLOVER_SIZE = Option(
 TAGS = Option(
     "tags",
     optional(NAMES),
-    None,
     SettableAs.PROPERTY,
     "Tags of the stream, by which Pravega's own clients find it. Not set: none.",
 )

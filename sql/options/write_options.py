@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from ..option_types import (
     BYTE_SIZE,
     DURATION,
@@ -19,8 +17,7 @@ from ..option_types import (
 
 TRANSACTION_LEASE = Option(
     "transaction.lease",
-    between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
-    timedelta(seconds=60),
+    between(DURATION, "10s", "600s"),
     SettableAs.CATALOG | SettableAs.WRITE,
     "How long Pravega keeps a transaction without a sign of life from the driver. The driver sends one every third of "
     "this time. Until the first one, which it sends at once, Pravega keeps the transaction for at least 87 s. The "
@@ -29,16 +26,14 @@ TRANSACTION_LEASE = Option(
 )
 TRANSACTION_TIMEOUT = Option(
     "transaction.timeout",
-    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
-    timedelta(minutes=5),
+    between(DURATION, "1s", "1d"),
     SettableAs.CATALOG | SettableAs.WRITE,
     "How long an INSERT waits for its turn among others, and until the server says that its transaction is committed.",
     "5min",
 )
 SPOOL_MEMORY = Option(
     "spool.memory",
-    between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
-    32 << 20,
+    between(BYTE_SIZE, "1m", "1t"),
     SettableAs.CATALOG | SettableAs.WRITE,
     "Bytes of encoded events that a writing task holds. A task with more of them sends events before its input has "
     "ended.",
@@ -48,7 +43,6 @@ SPOOL_MEMORY = Option(
 WRITE_MODE = Option(
     "write-mode",
     one_of("transactional", "at-least-once", "best-effort"),
-    "transactional",
     SettableAs.CATALOG | SettableAs.WRITE,
     "What a write promises. `transactional`: all rows become visible together, those of a micro-batch exactly once. "
     "`at-least-once`: each row is visible as soon as it is stored; a task or a micro-batch that is run again writes "
@@ -58,7 +52,6 @@ WRITE_MODE = Option(
 TXN_APP_ID = Option(
     "txn-app-id",
     optional(TEXT),
-    None,
     SettableAs.WRITE,
     "With `txn-version`, makes a write idempotent: the name of the application that numbers the writes, for example a "
     "query that writes in `foreachBatch`. A table remembers the names until it is dropped.",
@@ -66,7 +59,6 @@ TXN_APP_ID = Option(
 TXN_VERSION = Option(
     "txn-version",
     optional(whole_number(0)),
-    None,
     SettableAs.WRITE,
     "Number of a write, for example that of a micro-batch. A write is skipped unless its number is greater than all "
     "numbers that the table has for the same `txn-app-id`.",
@@ -74,7 +66,6 @@ TXN_VERSION = Option(
 STREAM_COLUMN = Option(
     "stream-column",
     optional(TEXT),
-    None,
     SettableAs.WRITE,
     "A STRING column that names the stream of each row, in the scope of the table that is written to. These streams "
     "must have its columns and format. The column itself is written only if the table has it. See "
@@ -84,14 +75,12 @@ STREAM_COLUMN = Option(
 CHECKPOINT = Option(
     "pravega.stream.checkpoint",
     optional(TEXT),
-    None,
     SettableAs.SCRIPT,
     "Directory of the checkpoints. Every streaming statement keeps its checkpoint in a folder of its name below it.",
 )
 STREAM_NAME = Option(
     "pravega.stream.name",
     optional(TEXT),
-    None,
     SettableAs.SCRIPT,
     "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Not set: the "
     "full name of the table that the statement writes to. Two statements that write to one table need names.",
@@ -99,7 +88,6 @@ STREAM_NAME = Option(
 TRIGGER_OF_BATCHES = Option(
     "pravega.stream.trigger",
     optional(TRIGGER),
-    None,
     SettableAs.SCRIPT,
     "When a micro-batch begins: at this interval; with `available now`, until everything is read that existed at the "
     "start, in batches within the limits; `once` does that in one batch. Not set: when the one before ends.",
@@ -107,7 +95,6 @@ TRIGGER_OF_BATCHES = Option(
 OUTPUT_MODE = Option(
     "pravega.stream.mode",
     one_of("append", "complete", "update"),
-    "append",
     SettableAs.SCRIPT,
     "Spark's output mode. Pravega tables accept `append`.",
     "append",
