@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError
@@ -197,19 +198,22 @@ _OF_ENTRIES = {
 
 
 _SEVERAL_HAVE_NONE = "several streams have no versions in common. Name one of its streams"
+_REPLACING_MERGED = (
+    "use ALTER TABLE ... SET TBLPROPERTIES ('pattern'='...'), or DROP TABLE, which leaves its streams, and CREATE TABLE"
+)
 _OF_MERGED = {
     "Writing": "it is several streams, and an event has to go to one. Write to that stream",
     "INSERT OVERWRITE": "it is several streams, and they only grow. INSERT INTO one of them",
     "DELETE": "it is several streams, and their events cannot be changed. TRUNCATE TABLE empties one of them",
     "UPDATE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
     "MERGE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
-    "REPLACE TABLE": "use ALTER TABLE ... SET TBLPROPERTIES ('pattern'='...'), or DROP TABLE, which leaves its "
-    "streams, and CREATE TABLE",
+    "REPLACE TABLE": _REPLACING_MERGED,
+    "CREATE OR REPLACE TABLE": _REPLACING_MERGED,
     "RENAME": "use DROP TABLE, which leaves its streams, and CREATE TABLE of the other name",
     "CHANGES": f"{_SEVERAL_HAVE_NONE}, or read the table itself with 'start-timestamp' and 'end-timestamp': all of its "
     "rows are inserted ones",
     "VERSION AS OF": f"{_SEVERAL_HAVE_NONE}, or read the table WITH ('end-timestamp'='2026-01-31T12:00:00Z')",
-    "history": f"{_SEVERAL_HAVE_NONE}",
+    "history": _SEVERAL_HAVE_NONE,
     "size": "it has no segments of its own. Ask for the size of its streams",
     "schema_versions": "it has no schema of its own. Ask for those of its streams",
     "ALTER TABLE": "its columns are those of its streams. ALTER TABLE these; only its properties 'pattern' and "
@@ -219,44 +223,25 @@ _OF_MERGED = {
 }
 
 
-def describe_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a stream's table or a namespace."""
-    return _describe(statement, name, {}, "streams do not support it")
+def _describe(own: Mapping[str, str], otherwise: str, statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement, with a reason of the kind's `own`, or else with one for all tables.
 
-
-def describe_changes_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table of changes."""
-    return _describe(statement, name, _OF_CHANGES, "tables of changes do not support it")
-
-
-def describe_key_value_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a key-value table."""
-    return _describe(statement, name, _OF_ENTRIES, "key-value tables do not support it")
-
-
-def describe_metadata_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table whose namespace is a stream."""
-    return _describe(statement, name, _OF_METADATA, "metadata tables do not support it")
-
-
-def describe_view_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a view."""
-    return _describe(statement, name, _OF_VIEWS, "views do not support it")
-
-
-def _describe(statement: str, name: str, own: Mapping[str, str], otherwise: str) -> str:
-    """Return the sentence with a reason of the kind's `own`, or else with one for all tables."""
+    Without a reason it says `otherwise`.
+    """
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reasons = (reasons.get(key) for reasons in (own, _INSTEAD) for key in (statement, general))
     return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."
 
 
-def describe_merged_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table of several streams."""
-    general = statement.removeprefix("CREATE OR ")
-    general = "ALTER TABLE" if general.startswith("ALTER TABLE") else general
-    reason = _OF_MERGED.get(general) or _INSTEAD.get(statement, "it is several streams, and can only be read")
-    return f"{statement} is not possible on {name}: {reason}."
+# Each takes the statement and the name of what it is about, and returns the sentence that refuses it.
+describe_refusal = partial(_describe, {}, "streams do not support it")
+"""For a stream's table or a namespace."""
+describe_changes_refusal = partial(_describe, _OF_CHANGES, "tables of changes do not support it")
+describe_key_value_refusal = partial(_describe, _OF_ENTRIES, "key-value tables do not support it")
+describe_metadata_refusal = partial(_describe, _OF_METADATA, "metadata tables do not support it")
+"""For a table whose namespace is a stream."""
+describe_view_refusal = partial(_describe, _OF_VIEWS, "views do not support it")
+describe_merged_refusal = partial(_describe, _OF_MERGED, "it is several streams, and can only be read")
 
 
 def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str:
