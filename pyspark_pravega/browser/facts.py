@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import SEVERAL_STREAMS, TableSummary, summarize_loaded
 from pyspark_pravega.errors import (
@@ -22,6 +20,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+from pyspark_pravega.values_as_text import list_number_columns
 
 from .histories import Histories
 from .newest_rows import COMMITTED, AskedRows, find_newest_rows
@@ -152,7 +151,7 @@ def _collect_rows(page: AskedTable) -> Facts:
             row[COMMITTED] = row[COMMITTED].strftime("%m-%d %H:%M:%S")
     facts = {
         "names": newest.rows.schema.names,
-        "numbers": _find_numbers(newest.rows),
+        "numbers": list_number_columns(newest.rows),
         "rows": rows,
         "says": newest.says,
     }
@@ -212,11 +211,6 @@ def _collect_consumers(page: AskedTable) -> Facts:
         ],
         "note": note,
     }
-
-
-def _find_numbers(rows: pa.Table) -> list[str]:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return [field.name for field in rows.schema if any(is_kind(field.type) for is_kind in kinds)]
 
 
 @dataclass(frozen=True)
