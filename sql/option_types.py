@@ -124,7 +124,7 @@ def _parse_duration(text: str) -> timedelta:
 _DURATION_UNITS: Mapping[str, timedelta] = {
     name: unit
     for unit, names in [
-        (timedelta(milliseconds=1), "ms millisecond milliseconds"),
+        (timedelta(milliseconds=1), "ms milli millis millisecond milliseconds"),
         (timedelta(seconds=1), "s sec secs second seconds"),
         (timedelta(minutes=1), "m min mins minute minutes"),
         (timedelta(hours=1), "h hour hours"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 import sqlglot
 from sqlglot import exp
@@ -16,9 +17,9 @@ from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalC
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, infer, remember, strip_type_arguments
-from .expressions.zones import Zone
+from .expressions.zones import Zone, measure_interval
 from .report import Findings, Untranslatable
-from .table_options import CHANGES, TableOptions, count_milliseconds, format_milliseconds
+from .table_options import CHANGES, TableOptions, format_duration
 
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
@@ -211,14 +212,14 @@ class DeclaredTable:
             )
             return {}
         delay = parse_delay(column, text)
-        length = 0 if delay is None else count_milliseconds(delay)
+        length = timedelta() if delay is None else measure_interval(delay)
         if length is None:
             findings.check(
                 f"No times are noted: the watermark {text} has no delay in days, hours, minutes or seconds. Set the "
                 "properties 'event-time' and 'event-time.delay'"
             )
             return {}
-        return {"event-time": column, **({"event-time.delay": format_milliseconds(length)} if length else {})}
+        return {"event-time": column, **({"event-time.delay": format_duration(length)} if length else {})}
 
     @property
     def _has_timestamps(self) -> bool:

@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from ..dialect import Flink, SparkOutput
+from ..dialect import Flink, SparkOutput, build_call
 from ..report import Findings, Untranslatable
 from .inference import LOCAL, NULL, TEXT, WHOLE, ZONED, infer
 
@@ -88,7 +88,7 @@ def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp
             "use LEFT or RPAD"
         )
     if source == "BOOLEAN":
-        return exp.Anonymous(this="upper", expressions=[node.copy()])  # TRUE in Flink, true in Spark
+        return build_call("upper", node.copy())  # TRUE in Flink, true in Spark
     if source not in _SAME_TEXT:
         why = _OTHER_TEXT.get(source, f"Flink prints {source} differently")
         findings.check(f"CAST({_name_operand(node.this)} AS STRING): {why}")
