@@ -22,9 +22,8 @@ from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
 from pyspark_pravega.values_as_text import list_number_columns
 
-from .histories import Histories
+from .histories import Histories, count_commits
 from .newest_rows import COMMITTED, AskedRows, find_newest_rows
-from .rates import Growths, count_commits
 from .schema_changes import compare_versions
 from .segment_picture import LEFT, TOP, WIDTH, draw_segments
 from .streaming_work import find_address, find_queries_of, name_writer
@@ -67,18 +66,13 @@ class AskedTable:
     """The table that one request asks for; loaded once."""
 
     def __init__(
-        self,
-        catalog: PravegaCatalog,
-        scope: str,
-        name: str,
-        kept: tuple[Growths, Histories],
-        query: Mapping[str, str],
+        self, catalog: PravegaCatalog, scope: str, name: str, histories: Histories, query: Mapping[str, str]
     ) -> None:
-        """Send nothing yet. `kept` stays between requests, `query` has the parameters of this one."""
+        """Send nothing yet. `histories` stay between requests, `query` has the parameters of this one."""
         self.catalog = catalog
         self.scope = scope
         self.name = name
-        self.growths, self.histories = kept
+        self.histories = histories
         self.query = query
         self._loaded: Table | PravegaError | None = None
 
@@ -160,7 +154,7 @@ def _collect_rows(page: AskedTable) -> Facts:
 
 def _collect_segments(page: AskedTable) -> Facts:
     segments = page.inspect("segments")
-    growth, series = page.growths.measure(page.sql_name, segments), (page.sql_name, "growth")
+    growth, series = page.histories.measure_growth(page.sql_name, segments), (page.sql_name, "growth")
     page.histories.note(series, None if growth is None else growth.bytes / max(growth.seconds, 0.001))
     events, note = _ask_for_more(lambda: page.inspect("scale_events"))
     return {
