@@ -26,19 +26,13 @@ class WindowTable(exp.Expression):
     }
 
 
-class Relation(exp.Expression):
-    """A relation that is already Spark SQL: `text` is printed unchanged.
+class Relation(exp.Table):
+    """A relation that is already Spark SQL: `this` is a variable, which is printed unchanged.
 
     `streaming` says whether it is a stream, `times` are the names of its event time, in lower case.
     """
 
-    arg_types: ClassVar[dict[str, bool]] = {
-        "text": True,
-        "alias": False,
-        "joins": False,
-        "streaming": False,
-        "times": False,
-    }
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Table.arg_types, "streaming": False, "times": False}
 
 
 class Flink(Dialect):
@@ -121,12 +115,6 @@ def build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[exp.convert(argument) for argument in arguments])
 
 
-def _print_alias(generator: Any, node: exp.Expr) -> str:
-    text = generator.sql(node, "alias")
-    joins = "".join(generator.sql(join) for join in node.args.get("joins") or ())
-    return (f" AS {text}" if text else "") + joins
-
-
 class SparkOutput(Spark):
     """Spark SQL with relations that are printed unchanged."""
 
@@ -148,7 +136,4 @@ class SparkOutput(Spark):
                 return "BINARY"
             return str(super().datatype_sql(expression))
 
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **Spark.Generator.TRANSFORMS,
-            Relation: lambda self, node: f"{node.args['text']}{_print_alias(self, node)}",
-        }
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {**Spark.Generator.TRANSFORMS, Relation: Spark.Generator.table_sql}

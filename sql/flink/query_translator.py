@@ -125,7 +125,7 @@ class QueryTranslator:
                 return
             self.reads_stream |= view.streaming
             self.times |= view.times
-            relation = Relation(text=quote(view.name), streaming=view.streaming, times=sorted(view.times))
+            relation = Relation(this=exp.var(quote(view.name)), streaming=view.streaming, times=sorted(view.times))
             relation.set("alias", node.args.get("alias"))
             self._replace(node, relation)
             return
@@ -139,7 +139,7 @@ class QueryTranslator:
         self.times.update(times)
         if streaming and table.local_event_time and self._job.zone.name is None:
             self._findings.check(NOT_IN_UTC)
-        self._replace(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
+        self._replace(node, Relation(this=exp.var(text), alias=alias, streaming=streaming, times=times))
 
     def _replace(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
