@@ -352,19 +352,8 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render(links | facts), status)
 
 
-def make_server(
-    catalog: PravegaCatalog,
-    *,
-    controller: str,
-    hosts: Collection[str] = (),
-    patience: float = PATIENCE,
-    check: Callable[[], Iterable[Any]] = tuple,
-) -> uvicorn.Server:
-    """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit.
-
-    The other parameters are those of `make_application`.
-    """
-    application = make_application(catalog, controller=controller, hosts=hosts, patience=patience, check=check)
+def make_server(application: ASGIApp) -> uvicorn.Server:
+    """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit."""
     config = uvicorn.Config(
         application, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none"
     )

@@ -62,7 +62,7 @@ def ui(host: str, port: int, hosts: tuple[str, ...], settings: Mapping[str, str]
     it listens on this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     require_extra("ui", ("jinja2", "starlette", "uvicorn"))
-    from pyspark_pravega.browser.application import make_server
+    from pyspark_pravega.browser.application import make_application, make_server
     from pyspark_pravega.catalog import connect
     from pyspark_pravega.doctor.server_checks import check_servers
     from pyspark_pravega.listening import open_socket
@@ -74,7 +74,8 @@ def ui(host: str, port: int, hosts: tuple[str, ...], settings: Mapping[str, str]
         if not _is_loopback(host):
             click.echo("Whoever reaches this address reads with the rights of this login.", err=True)
         check = partial(check_servers, settings, os.environ)
-        make_server(catalog, controller=address, hosts=(*hosts, host), check=check).run(sockets=[listening])
+        application = make_application(catalog, controller=address, hosts=(*hosts, host), check=check)
+        make_server(application).run(sockets=[listening])
 
 
 def _is_loopback(host: str) -> bool:

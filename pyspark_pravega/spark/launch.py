@@ -49,24 +49,14 @@ PROGRAMS: Mapping[str, Program] = {
     "sql": Program("spark-sql"),
     "thriftserver": Program(
         "spark-submit",
-        (
-            "--class",
-            "io.github.pysparkpravega.thriftserver.BrowsableThriftServer",
-            "--name",
-            "Thrift JDBC/ODBC Server",
-        ),
+        ("--class", "io.github.pysparkpravega.thriftserver.BrowsableThriftServer", "--name", "Thrift JDBC/ODBC Server"),
         confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
         # The launcher mixes arguments only for Spark's own classes.
         resource="spark-internal",
     ),
     "connect-server": Program(
         "spark-submit",
-        (
-            "--class",
-            "org.apache.spark.sql.connect.service.SparkConnectServer",
-            "--name",
-            "Spark Connect server",
-        ),
+        ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--name", "Spark Connect server"),
     ),
     "beeline": Program("beeline", spark=False),
     "pyspark": Program("pyspark", mixed=False),
