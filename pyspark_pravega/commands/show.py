@@ -64,8 +64,7 @@ def tables(namespace: str | None, as_json: bool, settings: Mapping[str, str]) ->
 @_add_options
 def schema(table: str, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
-    from pyspark_pravega.sql.options import FORMAT
-    from pyspark_pravega.sql.options.change_options import KEY_VALUE_FORMAT
+    from pyspark_pravega.sql.options import FORMAT, KEY_VALUE_FORMAT
 
     with _connect(settings) as catalog:
         loaded = catalog.load_table(table)
