@@ -137,7 +137,10 @@ class DeclaredTable:
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
         read = self._scan(streaming, options)
-        watermark = self._translate_watermark(findings) if streaming else ""
+        watermark = ""
+        if streaming and self.columns.watermark is not None:
+            column, text = self.columns.watermark
+            watermark = f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
         stored = self._list_stored()
         event_time = self.local_event_time if streaming else None
         as_stored = stored == self.columns.all and event_time is None and not any(column.millis for column in stored)
@@ -184,9 +187,10 @@ class DeclaredTable:
     def _collect_properties(self, findings: Findings) -> dict[str, str]:
         properties = dict(self.options.properties)
         names = {column.name for column in self.columns.physical}
+        kinds = " ".join(column.type for column in self.columns.physical)
         if self.options.format == "raw":
             properties["format"] = "raw" if self._list_stored()[0].type == "BINARY" else "text"
-        if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
+        if properties.get("format") == "avro" and "framing" not in properties and "TIMESTAMP" in kinds:
             # Flink reads the number as milliseconds, whatever the schema of the event says.
             properties["avro.timestamp"] = "millis"
         key = properties.get("routing-key")
@@ -220,10 +224,6 @@ class DeclaredTable:
             )
             return {}
         return {"event-time": column, **({"event-time.delay": format_duration(length)} if length else {})}
-
-    @property
-    def _has_timestamps(self) -> bool:
-        return any("TIMESTAMP" in column.type for column in self.columns.physical)
 
     def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
@@ -270,12 +270,6 @@ class DeclaredTable:
                         "`<stream>$changelog` has the columns source and ts"
                     )
                 findings.check(f"{column.name} is the event pointer as text in the form of Java's client, not as bytes")
-
-    def _translate_watermark(self, findings: Findings) -> str:
-        if self.columns.watermark is None:
-            return ""
-        column, text = self.columns.watermark
-        return f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
 
 
 def _convert_written(column: PhysicalColumn | None, name: str) -> str:

@@ -93,7 +93,11 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
             streams = format_count(len(translated.sources), "stream")
             raise Untranslatable(f"'{key}' has {format_count(len(cuts), 'stream cut')} for {streams}")
     translated.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
-    _translate_connection(rest, translated, findings)
+    for key in CONNECTION:
+        if key in rest:
+            translated.connection[key] = strip_login(key, rest.pop(key), findings)
+    if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
+        note_login_not_copied(", ".join(secrets), findings)
     _translate_sink(rest, translated, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
@@ -132,14 +136,6 @@ def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[st
     if value.lower() not in allowed:
         raise Untranslatable(f"'{key}' is '{value}'; Flink allows {', '.join(allowed)}")
     return value.lower()
-
-
-def _translate_connection(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
-    for key in CONNECTION:
-        if key in rest:
-            options.connection[key] = strip_login(key, rest.pop(key), findings)
-    if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        note_login_not_copied(", ".join(secrets), findings)
 
 
 def strip_login(key: str, value: str, findings: Findings) -> str:

@@ -103,7 +103,7 @@ def _translate_statement(statement: FlinkStatement, job: Job, all_findings: list
     except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
         findings.note_untranslated("It does not have the form that Flink's documentation describes")
     lines = [hide(statement.comments)] if statement.comments else []
-    lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
+    lines += [" ".join(f"-- {finding.severity.value}: {finding.text}".split()) for finding in findings.found]
     left = _find_lost_comments(statement, translated) if translated else [hide_in_statement(statement)]
     lines += [f"-- {line}" for text in left for line in text.split("\n")]
     lines += [f"{text};" for text in translated]
@@ -321,10 +321,6 @@ _WHOLE: dict[str, Callable[[Cursor, Job, Findings], list[str]]] = {
     **dict.fromkeys(("SELECT", "WITH", "VALUES", "("), _translate_select),
 }
 """What translates a statement of which this is the first word."""
-
-
-def _join_lines(finding: Finding) -> str:
-    return " ".join(f"{finding.severity.value}: {finding.text}".split())
 
 
 def _find_lost_comments(statement: FlinkStatement, translated: list[str]) -> list[str]:
