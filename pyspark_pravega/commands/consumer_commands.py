@@ -12,6 +12,7 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, StreamNotFoun
 from pyspark_pravega.sql.identifiers import split_name
 
 from .server_commands import add_server_options, connect_client
+from .show_output import print_rows
 
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
@@ -51,13 +52,9 @@ def list_command(table: str | None, settings: Mapping[str, str]) -> None:
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
             consumers = list(list_consumers_of_scopes(pravega, scopes))
-    if not consumers:
-        click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
-        return
-    rows = [_HEADER, *(_build_row(status) for status in consumers)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for consumer, stream, behind, position in rows:
-        click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")
+    rows = [dict(zip(_HEADER, _build_row(status), strict=True)) for status in consumers]
+    nothing = "There are no consumers" + (f" of {table}." if table is not None else ".")
+    print_rows(rows, _HEADER, False, nothing, right=("BYTES BEHIND",))
 
 
 @consumers.command("drop")
@@ -94,12 +91,8 @@ def _build_row(status: ConsumerStatus) -> tuple[str, str, str, str]:
 
     behind = "unknown" if status.bytes_behind is None else f"{status.bytes_behind:,}"
     position = "kept by its readers" if status.position is None else status.position.to_text()
-    return (
-        quote_all((status.scope, status.name)),
-        quote_all((status.stream.scope, status.stream.name)),
-        behind,
-        position,
-    )
+    stream = quote_all((status.stream.scope, status.stream.name))
+    return quote_all((status.scope, status.name)), stream, behind, position
 
 
 def _parse_stream(table: str) -> Stream:
