@@ -114,7 +114,9 @@ def _add_program(name: str) -> None:
 
         if name == "pipelines" and "--help" not in arguments:
             check_packages_of_pipelines(os.environ)
-        extra = _build_hive_confs(host, port)
+        of_hive = {"port": port, "bind.host": host}
+        confs = [f"hive.server2.thrift.{key}={text}" for key, text in of_hive.items() if text is not None]
+        extra = [part for conf in confs for part in ("--hiveconf", conf)]
         launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
         check_start(name, launch, catalog)
         if takes_ports:
@@ -152,15 +154,6 @@ def _check_port(arguments: tuple[str, ...], host: str | None, port: int | None) 
     of_hive = os.environ.get("HIVE_SERVER2_THRIFT_PORT", "") or "10000"
     if port is not None or of_hive.isdecimal():
         open_socket(host or "0.0.0.0", int(of_hive) if port is None else port).close()
-
-
-def _build_hive_confs(host: str | None, port: int | None) -> list[str]:
-    confs = []
-    if port is not None:
-        confs += ["--hiveconf", f"hive.server2.thrift.port={port}"]
-    if host is not None:
-        confs += ["--hiveconf", f"hive.server2.thrift.bind.host={host}"]
-    return confs
 
 
 for _name in _ABOUT:

@@ -50,7 +50,7 @@ def configure(
     silence_query_contexts()
     conf = build_catalog_conf(catalog, convert_keywords(options), os.environ)
     running = SparkContext._active_spark_context
-    if _is_remote(builder):
+    if "spark.remote" in builder._options or os.environ.get("SPARK_REMOTE"):
         _apply(builder, conf, hide=False)  # the jar and the interpreter are the server's business
         return builder
     if running is not None and find_adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
@@ -107,10 +107,6 @@ def _log_quietly(builder: SparkSession.Builder) -> None:
     """Have the driver log warnings and errors, unless the user has a Log4j configuration."""
     confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
     os.environ.update(make_quiet_logging(_read_submit_arguments(confs)))
-
-
-def _is_remote(builder: SparkSession.Builder) -> bool:
-    return "spark.remote" in builder._options or bool(os.environ.get("SPARK_REMOTE"))
 
 
 def _find_setting_so_far(option: str, conf: str, builder: SparkSession.Builder, driver_started: bool) -> str:

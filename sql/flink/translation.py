@@ -10,7 +10,7 @@ from sqlglot import TokenType, exp
 
 from pyspark_pravega.errors import InvalidScriptError
 
-from ..identifiers import quote_all
+from ..identifiers import quote, quote_all
 from . import declarations
 from .declared_tables import DeclaredTable, quote_text
 from .expressions.inference import ZONED
@@ -263,19 +263,12 @@ def _translate_explain(cursor: Cursor, job: Job, findings: Findings) -> list[str
 
 
 def _describe_table(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
-    return [f"DESCRIBE {_read_table_name(cursor, job)}"]
-
-
-def _show_definition(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
-    return [f"SHOW CREATE TABLE {_read_table_name(cursor, job)}"]
-
-
-def _read_table_name(cursor: Cursor, job: Job) -> str:
+    words = "SHOW CREATE TABLE" if cursor.words[0] == "SHOW" else "DESCRIBE"
     name = job.complete_name(cursor.name())
     if (view := job.views.get(name)) is not None:
-        return quote_all((view.name,))
+        return [f"{words} {quote(view.name)}"]
     table = job.find_table(name)
-    return table.full_name(table.streams[0])
+    return [f"{words} {table.full_name(table.streams[0])}"]
 
 
 def _translate_show(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
@@ -312,7 +305,7 @@ _TRANSLATORS: dict[tuple[str, ...], Callable[[Cursor, Job, Findings], list[str]]
     ("EXPLAIN",): _translate_explain,
     ("DESCRIBE",): _describe_table,
     ("DESC",): _describe_table,
-    ("SHOW", "CREATE", "TABLE"): _show_definition,
+    ("SHOW", "CREATE", "TABLE"): _describe_table,
     ("SHOW",): _translate_show,
 }
 """What translates a statement that begins with these words; it reads on after them."""
