@@ -16,7 +16,7 @@ from .query_translator import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
 from .secrets import show_value
 from .statements import TEXTS, Cursor, read_options
-from .table_options import CONNECTION, SECRETS, strip_login, translate_options
+from .table_options import CONNECTION, SECRETS, note_login_not_copied, strip_login, translate_options
 
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 
@@ -45,10 +45,7 @@ def create_catalog(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     }
     catalog_conf = _build_catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
-        findings.note(
-            "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
-            "of `pyspark-pravega run`"
-        )
+        note_login_not_copied("", findings)
     if options.pop("json.ignore-parse-errors", "false").lower() == "true":
         catalog.reading["mode"] = "dropmalformed"
         findings.check("'json.ignore-parse-errors': the whole event is left out here, and is counted")

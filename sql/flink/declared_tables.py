@@ -239,26 +239,21 @@ class DeclaredTable:
         zone: Zone,
     ) -> str:
         name = quote(column.name)
-        value = name
-        if isinstance(column, ComputedColumn):
-            tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
-            value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
-        elif isinstance(column, PhysicalColumn) and column.millis:
-            value = (
-                f"timestamp_millis({name})"
-                if column.millis == "TIMESTAMP"
-                else f"timestampadd(MILLISECOND, {name}, {_1970})"
-            )
+        match column:
+            case ComputedColumn():
+                tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
+                value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
+            case MetadataColumn():
+                value = "_event_pointer"
+            case PhysicalColumn(millis="TIMESTAMP"):
+                value = f"timestamp_millis({name})"
+            case PhysicalColumn(millis=str()):
+                value = f"timestampadd(MILLISECOND, {name}, {_1970})"
+            case _:
+                value = quote(stored[0].name) if self.options.format == "raw" else name
         if column.name == event_time:
-            return f"CAST({value} AS TIMESTAMP) AS {name}"
-        if isinstance(column, ComputedColumn):
-            return f"{value} AS {name}"
-        if isinstance(column, MetadataColumn):
-            return name if column.name == "_event_pointer" else f"_event_pointer AS {name}"
-        if value != name:
-            return f"{value} AS {name}"
-        kept = quote(stored[0].name) if self.options.format == "raw" else name
-        return name if kept == name else f"{kept} AS {name}"
+            value = f"CAST({value} AS TIMESTAMP)"
+        return name if value == name and not isinstance(column, ComputedColumn) else f"{value} AS {name}"
 
     def check_metadata(self, findings: Findings) -> None:
         """Add findings about metadata columns. Raises Untranslatable for keys that are not Pravega's."""

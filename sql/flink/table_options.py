@@ -97,7 +97,7 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
         if key in rest:
             translated.connection[key] = strip_login(key, rest.pop(key), findings)
     if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        note_login_not_copied(", ".join(secrets), findings)
+        note_login_not_copied(f" ({', '.join(secrets)})", findings)
     _translate_sink(rest, translated, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
@@ -141,14 +141,14 @@ def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[st
 def strip_login(key: str, value: str, findings: Findings) -> str:
     """Return the value of an option of the connection, without a login in its URI."""
     if (without := remove_login(value)) != value:
-        note_login_not_copied(f"in '{key}'", findings)
+        note_login_not_copied(f" (in '{key}')", findings)
     return without
 
 
 def note_login_not_copied(what: str, findings: Findings) -> None:
     """Note where to give the login instead."""
     findings.note(
-        f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
+        f"The login{what} is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
         "environment of `pyspark-pravega run`"
     )
 
