@@ -8,19 +8,8 @@ from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError
 
+from . import options as o
 from .identifiers import quote
-from .option_types import Option
-from .options import (
-    AT_CONSUMER,
-    CONSUMER,
-    MAX_BYTES_PER_TASK,
-    MAX_EVENT_TIME_DRIFT,
-    MIN_PARTITIONS,
-    START_STREAM_CUT,
-    UNORDERED,
-    Options,
-    Source,
-)
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
@@ -259,24 +248,24 @@ def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str
     )
 
 
-def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None:
+def refuse_consumer(options: o.Options, what: str, *, begins: bool = True) -> None:
     """Raise InvalidOptionError if a read that cannot have a consumer is given one, unless it begins there.
 
     `what` names the read, and `begins` says that it can begin where a consumer stands.
     """
-    if options.get(CONSUMER) is not None and not (begins and options.get(START_STREAM_CUT) == AT_CONSUMER):
-        hint = f", or give '{START_STREAM_CUT.key}'='{AT_CONSUMER}' too, to begin where it stands" if begins else ""
+    if options.get(o.CONSUMER) is not None and not (begins and options.get(o.START_STREAM_CUT) == o.AT_CONSUMER):
+        hint = f", or give '{o.START_STREAM_CUT.key}'='{o.AT_CONSUMER}' too, to begin where it stands" if begins else ""
         raise InvalidOptionError(
-            f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
+            f"'{options.name(o.CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
             "spark.readStream.option('consumer', '...').table('...'). Leave it out"
             f"{hint}."
         )
 
 
-def refuse_division(options: Options) -> None:
+def refuse_division(options: o.Options) -> None:
     """Raise InvalidOptionError if a streaming query whose events keep their order is told how many tasks to have."""
-    for option in (MIN_PARTITIONS, MAX_BYTES_PER_TASK):
-        if options.source(option) is Source.QUERY and not options.get(UNORDERED):
+    for option in (o.MIN_PARTITIONS, o.MAX_BYTES_PER_TASK):
+        if options.source(option) is o.Source.QUERY and not options.get(o.UNORDERED):
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' is given, but a micro-batch reads each segment in "
                 "one task, so that events keep their order. Leave it out, or set 'unordered'='true' if the order does "
@@ -284,11 +273,11 @@ def refuse_division(options: Options) -> None:
             )
 
 
-def refuse_streaming_options(options: Options, what: str) -> None:
+def refuse_streaming_options(options: o.Options, what: str) -> None:
     """Raise InvalidOptionError for options of micro-batches of events, in a read that has none; `what` names it."""
-    uses: Sequence[tuple[Option[Any], str, str]] = (
-        (MAX_EVENT_TIME_DRIFT, "bound", "5min"),
-        (UNORDERED, "divide", "true"),
+    uses: Sequence[tuple[o.Option[Any], str, str]] = (
+        (o.MAX_EVENT_TIME_DRIFT, "bound", "5min"),
+        (o.UNORDERED, "divide", "true"),
     )
     for option, use, example in uses:
         if options.get(option):
