@@ -32,6 +32,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.connecting import read_client_config
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.spark.arguments import SparkArguments
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging
 from pyspark_pravega.sql.identifiers import hyphenate, quote_all
@@ -96,7 +97,7 @@ def run(namespace: str, keep: bool) -> int:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark warns when it has to choose
             # As `pyspark-pravega sql` and `submit` do for the programs that they start.
             spark_home = find_spark_home(os.environ)
-            os.environ.update(make_quiet_logging([], mixed=False, environment=os.environ, spark_home=spark_home))
+            os.environ.update(make_quiet_logging(SparkArguments([], False, os.environ, spark_home)))
             if names := find_existing_names(namespace):
                 print(
                     f"demo: this cluster has {' and '.join(names)} already, and the demo touches nothing that it has "

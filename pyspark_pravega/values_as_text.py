@@ -54,6 +54,14 @@ def convert_to_json(value: Any) -> Any:
     return value
 
 
+def list_number_columns(table: Any) -> list[str]:
+    """Return the names of the numeric columns of an Arrow table."""
+    from pyarrow import types  # most commands have no table
+
+    kinds = (types.is_integer, types.is_floating, types.is_decimal)
+    return [field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)]
+
+
 def format_bytes(size: int) -> str:
     """Format a number of bytes for people: 1.5 MiB."""
     number, unit = float(size), 0

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -70,15 +71,16 @@ class OptionType(Generic[T]):
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One named option. `default` is the value that counts when nobody set the option."""
+    """One named option."""
 
     key: str
     type: OptionType[T]
-    default: T
     allowed: SettableAs
     doc: str
     default_text: str | None = None
-    """The default as a user would write it; None where there is no default."""
+    """The default as a user would write it; None where there is no default, which only an `optional` type allows."""
+    shown_default: str = ""
+    """What the documentation says of a default that depends on other options."""
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None
@@ -93,6 +95,11 @@ class Option(Generic[T]):
     """Every format whose events are changes of rows knows the option, including formats of other distributions."""
     property_type: OptionType[T] | None = None
     """What a table property may be, if that is less than elsewhere: everybody who reads the table uses its text."""
+
+    @cached_property
+    def default(self) -> T:
+        """Return the value that counts when nobody set the option."""
+        return cast(T, None) if self.default_text is None else self.type.parse(self.default_text)
 
     @property
     def of_formats(self) -> bool:
@@ -117,7 +124,7 @@ def _parse_duration(text: str) -> timedelta:
 _DURATION_UNITS: Mapping[str, timedelta] = {
     name: unit
     for unit, names in [
-        (timedelta(milliseconds=1), "ms millisecond milliseconds"),
+        (timedelta(milliseconds=1), "ms milli millis millisecond milliseconds"),
         (timedelta(seconds=1), "s sec secs second seconds"),
         (timedelta(minutes=1), "m min mins minute minutes"),
         (timedelta(hours=1), "h hour hours"),
@@ -181,14 +188,10 @@ def _parse_plug_in_or_file(text: str) -> str:
     return text if text.startswith("/") else _parse_plug_in(text)
 
 
-def at_least(option_type: OptionType[T], low: T, low_text: str) -> OptionType[T]:
-    """Restrict an ordered type from below."""
-    return between(option_type, low, low_text, None, "")
-
-
-def between(option_type: OptionType[T], low: T, low_text: str, high: T | None, high_text: str) -> OptionType[T]:
-    """Restrict an ordered type to low..high (both allowed; high None: no upper bound)."""
-    bounds = f"at least {low_text}" if high is None else f"{low_text} to {high_text}"
+def between(option_type: OptionType[T], low_text: str, high_text: str | None = None) -> OptionType[T]:
+    """Restrict an ordered type to two texts, both allowed, or from below only."""
+    bounds = f"at least {low_text}" if high_text is None else f"{low_text} to {high_text}"
+    low, high = option_type.parse(low_text), None if high_text is None else option_type.parse(high_text)
 
     def parse(text: str) -> T:
         value = option_type.parse(text)
@@ -207,7 +210,7 @@ def whole_number(low: int, high: int | None = None) -> OptionType[int]:
             raise ValueError("expected a whole number")
         return int(text)
 
-    return between(OptionType("whole number", parse), low, str(low), high, str(high))
+    return between(OptionType("whole number", parse), str(low), None if high is None else str(high))
 
 
 def one_of(*names: str) -> OptionType[str]:

@@ -61,7 +61,7 @@ def render_page() -> str:
 
 def _render_row(option: Option[Any]) -> str:
     where = option.allowed.describe() + (f", environment `{option.env}`" if option.env else "")
-    default = option.default_text or ""
+    default = option.shown_default or option.default_text or ""
     meaning = option.doc + (" Secret." if option.secret else "")
     cells = (f"`{option.key}`", option.type.name, default, where, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

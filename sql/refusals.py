@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError
 
+from . import options as o
 from .identifiers import quote
-from .option_types import Option
-from .options import (
-    AT_CONSUMER,
-    CONSUMER,
-    MAX_BYTES_PER_TASK,
-    MAX_EVENT_TIME_DRIFT,
-    MIN_PARTITIONS,
-    START_STREAM_CUT,
-    UNORDERED,
-    Options,
-    Source,
-)
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
@@ -204,19 +194,22 @@ _OF_ENTRIES = {
 
 
 _SEVERAL_HAVE_NONE = "several streams have no versions in common. Name one of its streams"
+_REPLACING_MERGED = (
+    "use ALTER TABLE ... SET TBLPROPERTIES ('pattern'='...'), or DROP TABLE, which leaves its streams, and CREATE TABLE"
+)
 _OF_MERGED = {
     "Writing": "it is several streams, and an event has to go to one. Write to that stream",
     "INSERT OVERWRITE": "it is several streams, and they only grow. INSERT INTO one of them",
     "DELETE": "it is several streams, and their events cannot be changed. TRUNCATE TABLE empties one of them",
     "UPDATE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
     "MERGE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
-    "REPLACE TABLE": "use ALTER TABLE ... SET TBLPROPERTIES ('pattern'='...'), or DROP TABLE, which leaves its "
-    "streams, and CREATE TABLE",
+    "REPLACE TABLE": _REPLACING_MERGED,
+    "CREATE OR REPLACE TABLE": _REPLACING_MERGED,
     "RENAME": "use DROP TABLE, which leaves its streams, and CREATE TABLE of the other name",
     "CHANGES": f"{_SEVERAL_HAVE_NONE}, or read the table itself with 'start-timestamp' and 'end-timestamp': all of its "
     "rows are inserted ones",
     "VERSION AS OF": f"{_SEVERAL_HAVE_NONE}, or read the table WITH ('end-timestamp'='2026-01-31T12:00:00Z')",
-    "history": f"{_SEVERAL_HAVE_NONE}",
+    "history": _SEVERAL_HAVE_NONE,
     "size": "it has no segments of its own. Ask for the size of its streams",
     "schema_versions": "it has no schema of its own. Ask for those of its streams",
     "ALTER TABLE": "its columns are those of its streams. ALTER TABLE these; only its properties 'pattern' and "
@@ -226,44 +219,25 @@ _OF_MERGED = {
 }
 
 
-def describe_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a stream's table or a namespace."""
-    return _describe(statement, name, {}, "streams do not support it")
+def _describe(own: Mapping[str, str], otherwise: str, statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement, with a reason of the kind's `own`, or else with one for all tables.
 
-
-def describe_changes_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table of changes."""
-    return _describe(statement, name, _OF_CHANGES, "tables of changes do not support it")
-
-
-def describe_key_value_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a key-value table."""
-    return _describe(statement, name, _OF_ENTRIES, "key-value tables do not support it")
-
-
-def describe_metadata_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table whose namespace is a stream."""
-    return _describe(statement, name, _OF_METADATA, "metadata tables do not support it")
-
-
-def describe_view_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a view."""
-    return _describe(statement, name, _OF_VIEWS, "views do not support it")
-
-
-def _describe(statement: str, name: str, own: Mapping[str, str], otherwise: str) -> str:
-    """Return the sentence with a reason of the kind's `own`, or else with one for all tables."""
+    Without a reason it says `otherwise`.
+    """
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reasons = (reasons.get(key) for reasons in (own, _INSTEAD) for key in (statement, general))
     return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."
 
 
-def describe_merged_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table of several streams."""
-    general = statement.removeprefix("CREATE OR ")
-    general = "ALTER TABLE" if general.startswith("ALTER TABLE") else general
-    reason = _OF_MERGED.get(general) or _INSTEAD.get(statement, "it is several streams, and can only be read")
-    return f"{statement} is not possible on {name}: {reason}."
+# Each takes the statement and the name of what it is about, and returns the sentence that refuses it.
+describe_refusal = partial(_describe, {}, "streams do not support it")
+"""For a stream's table or a namespace."""
+describe_changes_refusal = partial(_describe, _OF_CHANGES, "tables of changes do not support it")
+describe_key_value_refusal = partial(_describe, _OF_ENTRIES, "key-value tables do not support it")
+describe_metadata_refusal = partial(_describe, _OF_METADATA, "metadata tables do not support it")
+"""For a table whose namespace is a stream."""
+describe_view_refusal = partial(_describe, _OF_VIEWS, "views do not support it")
+describe_merged_refusal = partial(_describe, _OF_MERGED, "it is several streams, and can only be read")
 
 
 def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str:
@@ -281,24 +255,24 @@ def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str
     )
 
 
-def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None:
+def refuse_consumer(options: o.Options, what: str, *, begins: bool = True) -> None:
     """Raise InvalidOptionError if a read that cannot have a consumer is given one, unless it begins there.
 
     `what` names the read, and `begins` says that it can begin where a consumer stands.
     """
-    if options.get(CONSUMER) is not None and not (begins and options.get(START_STREAM_CUT) == AT_CONSUMER):
-        hint = f", or give '{START_STREAM_CUT.key}'='{AT_CONSUMER}' too, to begin where it stands" if begins else ""
+    if options.get(o.CONSUMER) is not None and not (begins and options.get(o.START_STREAM_CUT) == o.AT_CONSUMER):
+        hint = f", or give '{o.START_STREAM_CUT.key}'='{o.AT_CONSUMER}' too, to begin where it stands" if begins else ""
         raise InvalidOptionError(
-            f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
+            f"'{options.name(o.CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
             "spark.readStream.option('consumer', '...').table('...'). Leave it out"
             f"{hint}."
         )
 
 
-def refuse_division(options: Options) -> None:
+def refuse_division(options: o.Options) -> None:
     """Raise InvalidOptionError if a streaming query whose events keep their order is told how many tasks to have."""
-    for option in (MIN_PARTITIONS, MAX_BYTES_PER_TASK):
-        if options.source(option) is Source.QUERY and not options.get(UNORDERED):
+    for option in (o.MIN_PARTITIONS, o.MAX_BYTES_PER_TASK):
+        if options.source(option) is o.Source.QUERY and not options.get(o.UNORDERED):
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' is given, but a micro-batch reads each segment in "
                 "one task, so that events keep their order. Leave it out, or set 'unordered'='true' if the order does "
@@ -306,11 +280,11 @@ def refuse_division(options: Options) -> None:
             )
 
 
-def refuse_streaming_options(options: Options, what: str) -> None:
+def refuse_streaming_options(options: o.Options, what: str) -> None:
     """Raise InvalidOptionError for options of micro-batches of events, in a read that has none; `what` names it."""
-    uses: Sequence[tuple[Option[Any], str, str]] = (
-        (MAX_EVENT_TIME_DRIFT, "bound", "5min"),
-        (UNORDERED, "divide", "true"),
+    uses: Sequence[tuple[o.Option[Any], str, str]] = (
+        (o.MAX_EVENT_TIME_DRIFT, "bound", "5min"),
+        (o.UNORDERED, "divide", "true"),
     )
     for option, use, example in uses:
         if options.get(option):

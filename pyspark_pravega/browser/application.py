@@ -34,7 +34,6 @@ from .facts import TABS, WATCHED, AskedTable, Problem, list_tabs
 from .guard import Guard
 from .histories import RATES, Histories
 from .kept_answers import KeptAnswers
-from .rates import Growths
 from .streaming_work import find_address, find_work, list_sources, name_writer
 
 PER_PAGE = 50
@@ -138,7 +137,7 @@ class Pages:
         self._summaries = KeptAnswers(partial(summarize_table, catalog))
         self._work = KeptAnswers(partial(find_work, catalog))
         self._totals = KeptAnswers(self._add_up)
-        self._kept = (Growths(), Histories())
+        self._histories = Histories()
         self._health = KeptAnswers(lambda _: list(check()))
         self._looked: Recent[str, AskedTable] = Recent(_MOST_WATCHED)
         self._over = threading.Event()
@@ -174,7 +173,7 @@ class Pages:
     def _measure(self) -> None:
         while not self._over.wait(SECONDS_OF_WATCH):
             try:
-                self._kept[1].note_queries(self._catalog.queries().to_pylist())
+                self._histories.note_queries(self._catalog.queries().to_pylist())
                 for key, moment in self._looked.items():
                     WATCHED[key.rpartition(" ")[2]](moment)
             except PravegaError:
@@ -229,7 +228,7 @@ class Pages:
     def show_table(self, request: Request) -> Response:
         """Show one part of what is known of a table."""
         names = request.path_params["scope"], request.path_params["table"]
-        table = AskedTable(self._catalog, *names, self._kept, request.query_params)
+        table = AskedTable(self._catalog, *names, self._histories, request.query_params)
         summary = table.summarize()
         tabs = {tab.key: tab for tab in list_tabs(summary)}
         tab = tabs.get(request.path_params.get("tab", "columns"))
@@ -269,11 +268,10 @@ class Pages:
         """Show what is kept of a streaming query that SQL has started."""
         name = request.path_params["name"].replace("%2F", "/")
         queries = self._catalog.queries().to_pylist()
-        histories = self._kept[1]
-        histories.note_queries(queries)
+        self._histories.note_queries(queries)
         if matching := [query for query in queries if query["name"] == name]:
             for query in matching:
-                query["charts"] = [histories.draw((query["into"], name, key), RATES[key]) for key in RATES]
+                query["charts"] = [self._histories.draw((query["into"], name, key), RATES[key]) for key in RATES]
             return self._render(request, "query.html", name=name, queries=matching)
         raise HTTPException(404)
 
@@ -354,19 +352,8 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render(links | facts), status)
 
 
-def make_server(
-    catalog: PravegaCatalog,
-    *,
-    controller: str,
-    hosts: Collection[str] = (),
-    patience: float = PATIENCE,
-    check: Callable[[], Iterable[Any]] = tuple,
-) -> uvicorn.Server:
-    """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit.
-
-    The other parameters are those of `make_application`.
-    """
-    application = make_application(catalog, controller=controller, hosts=hosts, patience=patience, check=check)
+def make_server(application: ASGIApp) -> uvicorn.Server:
+    """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit."""
     config = uvicorn.Config(
         application, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none"
     )

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import SEVERAL_STREAMS, TableSummary, summarize_loaded
 from pyspark_pravega.errors import (
@@ -22,10 +20,10 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+from pyspark_pravega.values_as_text import list_number_columns
 
-from .histories import Histories
+from .histories import Histories, count_commits
 from .newest_rows import COMMITTED, AskedRows, find_newest_rows
-from .rates import Growths, count_commits
 from .schema_changes import compare_versions
 from .segment_picture import LEFT, TOP, WIDTH, draw_segments
 from .streaming_work import find_address, find_queries_of, name_writer
@@ -68,18 +66,13 @@ class AskedTable:
     """The table that one request asks for; loaded once."""
 
     def __init__(
-        self,
-        catalog: PravegaCatalog,
-        scope: str,
-        name: str,
-        kept: tuple[Growths, Histories],
-        query: Mapping[str, str],
+        self, catalog: PravegaCatalog, scope: str, name: str, histories: Histories, query: Mapping[str, str]
     ) -> None:
-        """Send nothing yet. `kept` stays between requests, `query` has the parameters of this one."""
+        """Send nothing yet. `histories` stay between requests, `query` has the parameters of this one."""
         self.catalog = catalog
         self.scope = scope
         self.name = name
-        self.growths, self.histories = kept
+        self.histories = histories
         self.query = query
         self._loaded: Table | PravegaError | None = None
 
@@ -152,7 +145,7 @@ def _collect_rows(page: AskedTable) -> Facts:
             row[COMMITTED] = row[COMMITTED].strftime("%m-%d %H:%M:%S")
     facts = {
         "names": newest.rows.schema.names,
-        "numbers": _find_numbers(newest.rows),
+        "numbers": list_number_columns(newest.rows),
         "rows": rows,
         "says": newest.says,
     }
@@ -161,7 +154,7 @@ def _collect_rows(page: AskedTable) -> Facts:
 
 def _collect_segments(page: AskedTable) -> Facts:
     segments = page.inspect("segments")
-    growth, series = page.growths.measure(page.sql_name, segments), (page.sql_name, "growth")
+    growth, series = page.histories.measure_growth(page.sql_name, segments), (page.sql_name, "growth")
     page.histories.note(series, None if growth is None else growth.bytes / max(growth.seconds, 0.001))
     events, note = _ask_for_more(lambda: page.inspect("scale_events"))
     return {
@@ -212,11 +205,6 @@ def _collect_consumers(page: AskedTable) -> Facts:
         ],
         "note": note,
     }
-
-
-def _find_numbers(rows: pa.Table) -> list[str]:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return [field.name for field in rows.schema if any(is_kind(field.type) for is_kind in kinds)]
 
 
 @dataclass(frozen=True)

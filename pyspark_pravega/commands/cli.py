@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from pyspark_pravega import __version__
 
-from .command_failures import show_errors
-from .server_options import add_server_options, collect_settings
-
-F = TypeVar("F", bound=Callable[..., Any])
+from .server_commands import add_server_options, show_errors
 
 # `-h` alone would take `-hiveconf` for itself.
 _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
@@ -32,37 +31,28 @@ _ABOUT = {
 }
 
 
+_ELSEWHERE = {
+    "local": "pyspark_pravega.local.command",
+    "show": "pyspark_pravega.commands.show",
+    "ui": "pyspark_pravega.commands.serving",
+    "metrics": "pyspark_pravega.commands.serving",
+    "consumers": "pyspark_pravega.commands.consumer_commands",
+    "translate": "pyspark_pravega.commands.translate",
+}
+"""The modules of the commands that are loaded only when needed."""
+
+
 class _Commands(click.Group):
     """Loads some commands only when needed; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["local", *self.commands, "show", "ui", "metrics", "consumers", "translate"]
+        first, *others = _ELSEWHERE
+        return [first, *self.commands, *others]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name == "local":
-            from pyspark_pravega.local.command import local
-
-            return local
-        if name == "show":
-            from pyspark_pravega.commands.show import show
-
-            return show
-        if name == "ui":
-            from pyspark_pravega.commands.serving import ui
-
-            return ui
-        if name == "metrics":
-            from pyspark_pravega.commands.serving import metrics
-
-            return metrics
-        if name == "consumers":
-            from pyspark_pravega.commands.consumer_commands import consumers
-
-            return consumers
-        if name == "translate":
-            from pyspark_pravega.commands.translate import translate
-
-            return translate
+        if name in _ELSEWHERE:
+            command: click.Command = getattr(import_module(_ELSEWHERE[name]), name)
+            return command
         return super().get_command(ctx, name)
 
 
@@ -100,7 +90,7 @@ def main() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the errors say better what it would log
 
 
-def _add_connection_options(function: F) -> F:
+def _add_connection_options(function: Callable[..., None]) -> Callable[..., None]:
     text = "Catalog's name in SQL."
     return click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help=text)(
         add_server_options(function)
@@ -115,24 +105,23 @@ def _add_program(name: str) -> None:
 
     def start(
         arguments: tuple[str, ...],
+        settings: Mapping[str, str],
         catalog: str = "pravega",
-        controller_uri: str | None = None,
-        schema_registry_uri: str | None = None,
         host: str | None = None,
         port: int | None = None,
     ) -> None:
         from pyspark_pravega.spark.launch import check_packages_of_pipelines, check_start, plan, run
 
-        with show_errors():
-            if name == "pipelines" and "--help" not in arguments:
-                check_packages_of_pipelines(os.environ)
-            settings = collect_settings(controller_uri, schema_registry_uri)
-            extra = _build_hive_confs(host, port)
-            launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
-            check_start(name, launch, catalog)
-            if takes_ports:
-                _check_port(arguments, host, port)
-        uri = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
+        if name == "pipelines" and "--help" not in arguments:
+            check_packages_of_pipelines(os.environ)
+        of_hive = {"port": port, "bind.host": host}
+        confs = [f"hive.server2.thrift.{key}={text}" for key, text in of_hive.items() if text is not None]
+        extra = [part for conf in confs for part in ("--hiveconf", conf)]
+        launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
+        check_start(name, launch, catalog)
+        if takes_ports:
+            _check_port(arguments, host, port)
+        uri = settings.get("controller-uri") or os.environ.get("PRAVEGA_CONTROLLER_URI")
         if program.spark and not uri and ".controller-uri=" not in " ".join(arguments):
             click.echo(
                 f"The catalog '{catalog}' has no controller yet: set PRAVEGA_CONTROLLER_URI or give --controller-uri "
@@ -141,12 +130,12 @@ def _add_program(name: str) -> None:
             )
         run(launch)
 
-    command: Callable[..., Any] = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(start)
+    command: Callable[..., Any] = start
     if takes_ports:
         command = click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for any.")(command)
         command = click.option("--host", help="Address to listen on.")(command)
-    if program.spark:
-        command = _add_connection_options(command)
+    command = _add_connection_options(command) if program.spark else show_errors()(partial(command, settings={}))
+    command = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(command)
     about = _ABOUT[name]
     if program.spark:
         about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
@@ -167,15 +156,6 @@ def _check_port(arguments: tuple[str, ...], host: str | None, port: int | None) 
         open_socket(host or "0.0.0.0", int(of_hive) if port is None else port).close()
 
 
-def _build_hive_confs(host: str | None, port: int | None) -> list[str]:
-    confs = []
-    if port is not None:
-        confs += ["--hiveconf", f"hive.server2.thrift.port={port}"]
-    if host is not None:
-        confs += ["--hiveconf", f"hive.server2.thrift.bind.host={host}"]
-    return confs
-
-
 for _name in _ABOUT:
     _add_program(_name)
 
@@ -192,14 +172,7 @@ for _name in _ABOUT:
     help="Begin with statement N; before it, only settings, USE and what is temporary.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(
-    arguments: tuple[str, ...],
-    catalog: str,
-    controller_uri: str | None,
-    schema_registry_uri: str | None,
-    check: bool,
-    begin: int,
-) -> None:
+def run(arguments: tuple[str, ...], catalog: str, settings: Mapping[str, str], check: bool, begin: int) -> None:
     """Run a SQL script; statements that read a STREAM run as streaming queries.
 
     All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
@@ -225,10 +198,8 @@ def run(
         raise click.UsageError("Name the script: pyspark-pravega run script.sql")
     if (second := take_program(rest)[0]) is not None:
         raise click.UsageError(f"Name one script: '{script}' and '{second}' are two.")
-    with show_errors():
-        settings = collect_settings(controller_uri, schema_registry_uri)
-        launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
-        check_start("run", launch, catalog)
+    launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
+    check_start("run", launch, catalog)
     sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments, begin=begin))
 
 
@@ -237,7 +208,7 @@ def run(
 @click.option(
     "--arguments", is_flag=True, help="Print arguments of spark-submit instead of lines for spark-defaults.conf."
 )
-def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
+def conf(catalog: str, settings: dict[str, str], arguments: bool) -> None:
     """Print the confs that make Pravega a catalog of a Spark that you start yourself.
 
     Add the lines to spark-defaults.conf. They refer to secrets in the environment, and do not contain them.
@@ -246,18 +217,16 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
     from pyspark_pravega.spark.home import find_adapter_jar
     from pyspark_pravega.sql.options import OPTIONS, resolve
 
-    with show_errors():
-        settings = collect_settings(controller_uri, schema_registry_uri)
-        resolve(conf=settings)
-        for option in OPTIONS.values():
-            if option.env and option.key not in settings and os.environ.get(option.env):
-                settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
-        lines = {
-            "spark.jars": str(find_adapter_jar()),
-            "spark.pyspark.python": sys.executable,
-            DAEMON_CONF: DAEMON_MODULE,
-        }
-        lines.update(build_catalog_conf(catalog, settings, os.environ).conf)
+    resolve(conf=settings)
+    for option in OPTIONS.values():
+        if option.env and option.key not in settings and os.environ.get(option.env):
+            settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
+    lines = {
+        "spark.jars": str(find_adapter_jar()),
+        "spark.pyspark.python": sys.executable,
+        DAEMON_CONF: DAEMON_MODULE,
+        **build_catalog_conf(catalog, settings, os.environ).conf,
+    }
     if arguments:
         click.echo(shlex.join(part for key, text in lines.items() for part in ("--conf", f"{key}={text}")))
         return
@@ -267,22 +236,22 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
 
 
 @main.command()
+@show_errors()
 def jar() -> None:
     """Print the path of the jar that Spark needs (spark.jars)."""
     from pyspark_pravega.spark.home import find_adapter_jar
 
-    with show_errors():
-        click.echo(find_adapter_jar())
+    click.echo(find_adapter_jar())
 
 
 @main.command()
 @_add_connection_options
-def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+def doctor(catalog: str, settings: Mapping[str, str]) -> None:
     """Check this machine and the connections to both servers, and say how to fix what is wrong."""
     from pyspark_pravega.doctor import examine, summarize
 
     findings = []
-    for finding in examine(collect_settings(controller_uri, schema_registry_uri), os.environ):
+    for finding in examine(settings, os.environ):
         findings.append(finding)
         mark = "FAIL" if not finding.good else "ok  " if finding.sure else "warn"
         click.echo(f"{mark}  {finding.subject}: {finding.text}")

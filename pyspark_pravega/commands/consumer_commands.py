@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from pyspark_pravega.errors import InvalidNameError, PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import split_name
 
-from .command_failures import show_errors
-from .server_options import collect_settings
+from .server_commands import add_server_options, connect_client
+from .show_output import print_rows
 
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
     from pyspark_pravega.client.consumers.consumer import ConsumerStatus
     from pyspark_pravega.client.stream import Stream
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _HEADER = ("CONSUMER", "STREAM", "BYTES BEHIND", "POSITION")
 
@@ -33,15 +30,13 @@ def consumers() -> None:
     """
 
 
-def _add_controller_option(function: F) -> F:
-    text = "Controller of Pravega, e.g. tcp://host:9090."
-    return click.option("--controller-uri", metavar="URI", help=text)(function)
+_add_controller_option = partial(add_server_options, registry=False)
 
 
 @consumers.command("list")
 @click.argument("table", required=False)
 @_add_controller_option
-def list_command(table: str | None, controller_uri: str | None) -> None:
+def list_command(table: str | None, settings: Mapping[str, str]) -> None:
     """List the consumers of a TABLE (pravega.iot.sensor, or iot.sensor), or of all streams.
 
     BYTES BEHIND counts what the server keeps: what the query has not read, and a micro-batch that Spark has not yet
@@ -51,45 +46,28 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
     from pyspark_pravega.client.consumers.consumer import list_consumers_of_scopes
     from pyspark_pravega.sql.identifiers import is_internal
 
-    with _connect(controller_uri) as pravega:
+    with connect_client(settings) as pravega:
         if table is not None:
             consumers = _list_consumers(pravega, _parse_stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
             consumers = list(list_consumers_of_scopes(pravega, scopes))
-    if not consumers:
-        click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
-        return
-    rows = [_HEADER, *(_build_row(status) for status in consumers)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for consumer, stream, behind, position in rows:
-        click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")
+    rows = [dict(zip(_HEADER, _build_row(status), strict=True)) for status in consumers]
+    nothing = "There are no consumers" + (f" of {table}." if table is not None else ".")
+    print_rows(rows, _HEADER, False, nothing, right=("BYTES BEHIND",))
 
 
 @consumers.command("drop")
 @click.argument("name")
 @_add_controller_option
-def drop_command(name: str, controller_uri: str | None) -> None:
+def drop_command(name: str, settings: Mapping[str, str]) -> None:
     """Drop the consumer NAME, as `list` shows it (scope.name); the server may then free what it kept for it."""
     from pyspark_pravega.client.consumers.consumer import drop_consumer
 
-    with _connect(controller_uri) as pravega:
+    with connect_client(settings) as pravega:
         scope, consumer = _take_two_parts(split_name(name), name, "consumer", "iot.nightly")
         drop_consumer(pravega, scope, consumer)
     click.echo(f"Dropped consumer {name}.")
-
-
-@contextmanager
-def _connect(controller_uri: str | None) -> Iterator[Pravega]:
-    from pyspark_pravega.client import connect
-    from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
-    from pyspark_pravega.sql.options import resolve
-
-    settings = collect_settings(controller_uri, None)
-    with show_errors():
-        options = resolve(conf=settings, env=os.environ)
-        with connect(read_client_config(options), first_contact=read_first_contact(options)) as pravega:
-            yield pravega
 
 
 def _list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
@@ -113,12 +91,8 @@ def _build_row(status: ConsumerStatus) -> tuple[str, str, str, str]:
 
     behind = "unknown" if status.bytes_behind is None else f"{status.bytes_behind:,}"
     position = "kept by its readers" if status.position is None else status.position.to_text()
-    return (
-        quote_all((status.scope, status.name)),
-        quote_all((status.stream.scope, status.stream.name)),
-        behind,
-        position,
-    )
+    stream = quote_all((status.stream.scope, status.stream.name))
+    return quote_all((status.scope, status.name)), stream, behind, position
 
 
 def _parse_stream(table: str) -> Stream:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from pyspark_pravega.errors import ScopeNotFoundError
+from pyspark_pravega.sql.identifiers import quote, split_name
+from pyspark_pravega.values_as_text import format_bytes, list_number_columns
 
-from .command_failures import show_errors
-from .server_options import add_server_options
+from .server_commands import add_server_options, show_errors
+from .show_output import print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from pyspark_pravega.catalog import PravegaCatalog
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group()
@@ -28,13 +28,11 @@ def show() -> None:
     """
 
 
-def _add_options(function: F) -> F:
+def _add_options(function: Callable[..., None]) -> Callable[..., None]:
     return add_server_options(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
 
 
 def _check_table(ctx: click.Context, _param: click.Parameter, table: str | None) -> str | None:
-    from pyspark_pravega.sql.identifiers import split_name
-
     with show_errors():
         if table is not None and len(split_name(table)) < 2:
             raise click.UsageError(
@@ -47,36 +45,28 @@ def _check_table(ctx: click.Context, _param: click.Parameter, table: str | None)
 @show.command()
 @click.argument("namespace", required=False)
 @_add_options
-def tables(namespace: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+def tables(namespace: str | None, as_json: bool, settings: Mapping[str, str]) -> None:
     """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
     from pyspark_pravega.catalog.api.summary import summarize_tables
-    from pyspark_pravega.commands.show_output import print_json, print_table
-    from pyspark_pravega.values_as_text import format_bytes
 
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         names = _list_all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
         rows = [asdict(summary) for summary in summarize_tables(catalog, names)]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo("There are no tables.")
-    else:
-        for row in rows:
-            row["size"] = None if row["bytes"] is None else format_bytes(row["bytes"])
-            row["format"] = row["error"] or row["format"]
-        print_table(rows, ("table", "segments", "size", "format", "retention"), right=("segments", "size"))
+    for row in () if as_json else rows:
+        row["size"] = None if row["bytes"] is None else format_bytes(row["bytes"])
+        row["format"] = row["error"] or row["format"]
+    columns = ("table", "segments", "size", "format", "retention")
+    print_rows(rows, columns, as_json, "There are no tables.", right=("segments", "size"))
 
 
 @show.command()
 @click.argument("table", callback=_check_table)
 @_add_options
-def schema(table: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+def schema(table: str, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
-    from pyspark_pravega.commands.show_output import print_json, print_table
-    from pyspark_pravega.sql.options import FORMAT
-    from pyspark_pravega.sql.options.change_options import KEY_VALUE_FORMAT
+    from pyspark_pravega.sql.options import FORMAT, KEY_VALUE_FORMAT
 
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         loaded = catalog.load_table(table)
         columns = [
             {
@@ -107,30 +97,24 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
 @_add_options
-def head(  # noqa: PLR0913  (as many as the command has)
+def head(
     table: str,
     rows: int,
     columns: tuple[str, ...],
     options: tuple[str, ...],
     as_json: bool,
-    controller_uri: str | None,
-    schema_registry_uri: str | None,
+    settings: Mapping[str, str],
 ) -> None:
     """Show the first rows of a TABLE, reading no more than they need."""
-    from pyspark_pravega.commands.show_output import print_json, print_table
-
     texts = {}
     for text in options:
         key, sign, value = text.partition("=")
         if not sign:
             raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
         texts[key] = value
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         rows_read = catalog.load_table(table).scan(columns or None, limit=rows, options=texts).to_arrow()
-    if as_json:
-        print_json(rows_read.to_pylist())
-        return
-    print_table(rows_read.to_pylist(), rows_read.schema.names, right=_list_number_columns(rows_read))
+    print_rows(rows_read.to_pylist(), rows_read.schema.names, as_json, right=list_number_columns(rows_read))
 
 
 @show.command()
@@ -139,87 +123,53 @@ def head(  # noqa: PLR0913  (as many as the command has)
     "-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="Commits to show at most."
 )
 @_add_options
-def history(
-    table: str, versions: int, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None
-) -> None:
+def history(table: str, versions: int, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the commits of a TABLE, the newest first: version, time, operation, rows and where each ends."""
-    from pyspark_pravega.commands.show_output import print_json, print_table
-
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         rows = [asdict(commit) for commit in reversed(catalog.load_table(table).history()[-versions:])]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo(f"Nothing was committed to {table} by INSERT, append or a streaming query.")
-    else:
-        print_table(rows, ("version", "time", "operation", "rows", "position"), right=("version", "rows"))
+    nothing = f"Nothing was committed to {table} by INSERT, append or a streaming query."
+    columns = ("version", "time", "operation", "rows", "position")
+    print_rows(rows, columns, as_json, nothing, right=("version", "rows"))
 
 
 @show.command()
 @click.argument("table", callback=_check_table)
 @click.argument("name")
 @_add_options
-def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+def metadata(table: str, name: str, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the metadata table NAME of a TABLE, even of an unreadable one: segments, schemas, tags, properties."""
-    from pyspark_pravega.commands.show_output import print_json, print_table
-
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         table_rows = catalog.inspect(table, name)
-    rows = table_rows.to_pylist()
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo(f"There are no {name} of {table}.")
-    else:
-        print_table(rows, table_rows.schema.names, right=_list_number_columns(table_rows))
+    nothing = f"There are no {name} of {table}."
+    right = list_number_columns(table_rows)
+    print_rows(table_rows.to_pylist(), table_rows.schema.names, as_json, nothing, right=right)
 
 
 @show.command()
 @click.argument("table", required=False, callback=_check_table)
 @_add_options
-def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+def lag(table: str | None, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show how far the consumers of a TABLE, or of all, are behind its end."""
-    from pyspark_pravega.commands.show_output import print_json, print_table
-    from pyspark_pravega.values_as_text import format_bytes
-
-    with _connect(controller_uri, schema_registry_uri) as catalog:
+    with _connect(settings) as catalog:
         rows = [asdict(consumer) for consumer in catalog.consumers(table)]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
-    else:
-        for row in rows:
-            row["behind"] = "unknown" if row["bytes_behind"] is None else format_bytes(row["bytes_behind"])
-            row["position"] = row["position"] or "kept by its readers"
-        print_table(rows, ("consumer", "table", "behind", "position"), right=("behind",))
+    for row in () if as_json else rows:
+        row["behind"] = "unknown" if row["bytes_behind"] is None else format_bytes(row["bytes_behind"])
+        row["position"] = row["position"] or "kept by its readers"
+    nothing = "There are no consumers" + (f" of {table}." if table is not None else ".")
+    columns = ("consumer", "table", "behind", "position")
+    print_rows(rows, columns, as_json, nothing, right=("behind",))
 
 
-@contextmanager
-def _connect(controller_uri: str | None, schema_registry_uri: str | None) -> Iterator[PravegaCatalog]:
+def _connect(settings: Mapping[str, str]) -> PravegaCatalog:
     from pyspark_pravega.catalog import connect
 
-    with (
-        show_errors(),
-        connect(controller_uri=controller_uri, schema_registry_uri=schema_registry_uri) as catalog,
-    ):
-        yield catalog
+    return connect(**settings)
 
 
 def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
     """Return the names of all tables, without those of scopes that are dropped in the meantime."""
-    from pyspark_pravega.sql.identifiers import quote
-
     names: list[str] = []
     for namespace in catalog.list_namespaces():
         with suppress(ScopeNotFoundError):
             names += catalog.list_tables(quote(namespace))
     return names
-
-
-def _list_number_columns(table: Any) -> list[str]:
-    """Return the names of the numeric columns of an Arrow table."""
-    from pyarrow import types
-
-    kinds = (types.is_integer, types.is_floating, types.is_decimal)
-    return [field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)]

@@ -10,7 +10,7 @@ import click
 
 from pyspark_pravega.errors import describe_os_error, format_count
 
-from .command_failures import show_errors
+from .server_commands import show_errors
 
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation

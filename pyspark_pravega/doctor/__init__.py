@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pyspark_pravega.errors import format_count
+
 from .check_result import CheckResult
 from .machine_checks import check_machine
 from .server_checks import check_servers, greet
@@ -25,7 +27,7 @@ def summarize(findings: Sequence[CheckResult]) -> str:
     wrong = sum(not finding.good for finding in findings)
     unsure = sum(finding.good and not finding.sure for finding in findings)
     if wrong:
-        return f"{wrong} problem{'s' * (wrong > 1)} to fix."
+        return f"{format_count(wrong, 'problem')} to fix."
     if unsure:
-        return f"No problem was found, but {unsure} thing{'s' * (unsure > 1)} could not be tried."
+        return f"No problem was found, but {format_count(unsure, 'thing')} could not be tried."
     return "All is well."

@@ -16,6 +16,7 @@ from pyspark_pravega.errors import (
     PravegaError,
     ScopeNotFoundError,
     StreamNotFoundError,
+    format_count,
 )
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
@@ -61,7 +62,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
         try:
             scopes = sorted(controller.list_scopes())
             visible = sum(not is_internal(scope) for scope in scopes)
-            yield CheckResult("Controller", True, f"{uri} answers: {_count(visible, 'scope')}")
+            yield CheckResult("Controller", True, f"{uri} answers: {format_count(visible, 'scope')}")
         except PermissionDeniedError as error:
             # A user who may not list scopes can still use scopes by name.
             scopes = [scope for scope in [options.get(o.SCOPE)] if scope is not None]
@@ -103,12 +104,8 @@ def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]
         yield _describe_failure("Schema registry", uri, error, endpoint, tls)
     else:
         some = "" if len(looked_at) == len(scopes) else f" of the first {len(looked_at)} scopes"
-        text = f"{uri} answers" + (f": {_count(groups, 'schema group')}{some}" if looked_at else "")
+        text = f"{uri} answers" + (f": {format_count(groups, 'schema group')}{some}" if looked_at else "")
         yield CheckResult("Schema registry", True, text)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + "s" * (number != 1)
 
 
 def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:

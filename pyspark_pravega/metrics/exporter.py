@@ -14,8 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.known_hosts import REFUSAL, KnownHosts
-from pyspark_pravega.listening import name_address
+from pyspark_pravega.listening import REFUSAL, KnownHosts, name_address
 
 from .measurement import Changes, ConsumerReading, Measurement, StreamReading
 

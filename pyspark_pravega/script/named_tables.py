@@ -44,8 +44,7 @@ def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Map
     if not names:
         return []
     missing = []
-    keywords = {key.replace("-", "_").replace(".", "_"): text for key, text in settings.items()}
-    with connect(catalog, **keywords) as opened:
+    with connect(catalog, **settings) as opened:
         for line, namespace, table in names:
             name = quote_all((catalog, namespace, table))
             if opened.table_exists(name):

@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.sql.options.write_options import CHECKPOINT
+from pyspark_pravega.sql.options import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
 
 from .streaming_insert import build_not_streaming_error

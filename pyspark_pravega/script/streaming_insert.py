@@ -17,13 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.checks import read_stream_settings
-from pyspark_pravega.sql.options import (
-    CHECKPOINT,
-    OUTPUT_MODE,
-    STREAM_NAME,
-    TRIGGER_OF_BATCHES,
-    Options,
-)
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.script import Statement
 
 from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
@@ -95,15 +89,15 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
     )
 
 
-def start(spark: SparkSession, insert: StreamingInsert, settings: Options) -> StreamingQuery:
+def start(spark: SparkSession, insert: StreamingInsert, settings: o.Options) -> StreamingQuery:
     """Start the streaming query of an INSERT with the current settings."""
     name = choose_name(insert, settings)
-    root = settings.get(CHECKPOINT)
+    root = settings.get(o.CHECKPOINT)
     if root is None:
         raise InvalidScriptError(NO_CHECKPOINT)
     assert spark._jvm is not None
     triggers = spark._jvm.org.apache.spark.sql.streaming.Trigger
-    match settings.get(TRIGGER_OF_BATCHES):
+    match settings.get(o.TRIGGER_OF_BATCHES):
         case "once":
             trigger = triggers.Once()
         case timedelta() as interval if not insert.bounded:
@@ -111,20 +105,20 @@ def start(spark: SparkSession, insert: StreamingInsert, settings: Options) -> St
         case given:
             trigger = triggers.AvailableNow() if insert.bounded or given else triggers.ProcessingTime(0)
     checkpoint = f"{root.rstrip('/')}/{quote(name, safe='$')}"
-    return StreamingQuery(insert.analyzed.start(name, settings.get(OUTPUT_MODE), checkpoint, trigger, {}))
+    return StreamingQuery(insert.analyzed.start(name, settings.get(o.OUTPUT_MODE), checkpoint, trigger, {}))
 
 
-def choose_name(insert: StreamingInsert, settings: Options) -> str:
+def choose_name(insert: StreamingInsert, settings: o.Options) -> str:
     """Return the name of a streaming statement."""
-    return settings.get(STREAM_NAME) or ".".join(insert.known_as)
+    return settings.get(o.STREAM_NAME) or ".".join(insert.known_as)
 
 
-def can_end_by_itself(insert: StreamingInsert, settings: Options) -> bool:
+def can_end_by_itself(insert: StreamingInsert, settings: o.Options) -> bool:
     """Return whether a streaming statement with these settings ends."""
-    return insert.bounded or isinstance(settings.get(TRIGGER_OF_BATCHES), str)
+    return insert.bounded or isinstance(settings.get(o.TRIGGER_OF_BATCHES), str)
 
 
-def read_session_settings(spark: SparkSession) -> Options:
+def read_session_settings(spark: SparkSession) -> o.Options:
     """Return the session's settings of streaming statements. Raises InvalidOptionError."""
     return read_stream_settings(spark.conf.getAll)
 

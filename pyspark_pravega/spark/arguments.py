@@ -11,7 +11,8 @@ import difflib
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark_pravega.spark.catalog_conf import hide_secret
@@ -33,30 +34,108 @@ _SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hive
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())
 
 
-def add_jar(
-    arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> list[str]:
-    """Add a jar to the class path, and keep every jar that was there: `--jars` would replace all of them."""
-    jars = join_jars(find_jars(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
-    if "--jars" in _list_options(arguments, mixed):
-        return _rewrite(arguments, mixed, lambda name, value: jars if name == "--jars" else value)
-    return ["--jars", jars, *arguments]
+@dataclass(frozen=True)
+class _Part:
+    """One or two arguments that belong together: an option, with its value if it takes one, or another word."""
+
+    name: str
+    value: str | None = None
+    joined: bool = False
+
+    def tokens(self) -> list[str]:
+        """Return the arguments."""
+        if self.value is None:
+            return [self.name]
+        return [f"{self.name}={self.value}"] if self.joined else [self.name, self.value]
 
 
-def add_driver_class_path(
-    arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> list[str]:
-    """Add a jar to the class path with which the driver starts, after the user's own entries.
+def _split(
+    arguments: Sequence[str], *, mixed: bool, ours: Collection[str] = ()
+) -> tuple[Sequence[_Part], Sequence[str]]:
+    """Split arguments into the parts before a program, and the program with its own arguments.
 
-    The Thrift server looks for a session's catalog without the jars of `--jars`.
+    Mixed arguments have no program: every word is a part. `ours` are further options that take a value.
     """
-    conf = "spark.driver.extraClassPath"
-    before = _find_setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
-    paths = [path for path in before.split(os.pathsep) if path]
-    joined = os.pathsep.join(paths if str(jar) in paths else [*paths, str(jar)])
-    if "--driver-class-path" in _list_options(arguments, mixed):
-        return _rewrite(arguments, mixed, lambda name, value: joined if name == "--driver-class-path" else value)
-    return ["--driver-class-path", joined, *arguments]
+    parts: list[_Part] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        name, joined, value = argument.partition("=")
+        if joined and name.startswith("--") and (name in _WITH_VALUE or name in ours):
+            parts.append(_Part(name, value, joined=True))
+        elif argument in _WITH_VALUE or argument in ours:
+            parts.append(_Part(argument, next(remaining, None)))
+        elif mixed or argument in _SWITCHES:
+            parts.append(_Part(argument))
+        else:
+            return parts, [argument, *remaining]
+    return parts, []
+
+
+def _join(parts: Iterable[_Part]) -> list[str]:
+    return [token for part in parts for token in part.tokens()]
+
+
+@dataclass(frozen=True)
+class SparkArguments:
+    """Arguments of one of Spark's programs, with the Spark and the environment in which it runs."""
+
+    arguments: Sequence[str]
+    mixed: bool
+    """Whether the program accepts its own options among Spark's."""
+    environment: Mapping[str, str]
+    spark_home: Path
+
+    def add_jar(self, jar: Path) -> SparkArguments:
+        """Add a jar to the class path, and keep every jar that was there: `--jars` would replace all of them."""
+        return self._set_option("--jars", join_jars(self.find_setting("--jars", "spark.jars"), jar))
+
+    def add_driver_class_path(self, jar: Path) -> SparkArguments:
+        """Add a jar to the class path with which the driver starts, after the user's own entries.
+
+        The Thrift server looks for a session's catalog without the jars of `--jars`.
+        """
+        before = self.find_setting("--driver-class-path", "spark.driver.extraClassPath")
+        paths = [path for path in before.split(os.pathsep) if path]
+        return self._set_option("--driver-class-path", os.pathsep.join(dict.fromkeys([*paths, str(jar)])))
+
+    def find_conf(self, key: str) -> str:
+        """Return a conf as Spark would use it, from these arguments or its defaults; empty if it is not set."""
+        return self.find_setting("", key)
+
+    def find_setting(self, option: str, conf: str) -> str:
+        """Return what Spark would use: the option, its conf, or the conf's line in the defaults, in that order."""
+        options = self._list_options()
+        if option in options:
+            return options[option][-1]
+        confs = [text for name in ("--conf", "-c") for text in options.get(name, []) if text.startswith(f"{conf}=")]
+        if confs:
+            return confs[-1].removeprefix(f"{conf}=")
+        defaults = find_conf_directory(self.environment, self.spark_home) / "spark-defaults.conf"
+        return _read_property(Path(options.get("--properties-file", [str(defaults)])[-1]), conf)
+
+    def find_option_value(self, option: str) -> str:
+        """Return the value of one of Spark's options; empty if it is not given."""
+        return self._list_options().get(option, [""])[-1]
+
+    def find_switches(self) -> set[str]:
+        """Return Spark's options without a value that are given."""
+        parts, _ = _split(self.arguments, mixed=self.mixed, ours=_SHELL_WITH_VALUE if self.mixed else ())
+        return {part.name for part in parts} & _SWITCHES
+
+    def _list_options(self) -> dict[str, list[str]]:
+        """Return the values of Spark's options by name, each in the order given."""
+        values: dict[str, list[str]] = {}
+        for part in _split(self.arguments, mixed=self.mixed)[0]:
+            if part.name in _WITH_VALUE and part.value is not None:
+                values.setdefault(part.name, []).append(part.value)
+        return values
+
+    def _set_option(self, option: str, text: str) -> SparkArguments:
+        """Replace the values of an option, or put it in front."""
+        if option not in self._list_options():
+            return replace(self, arguments=[option, text, *self.arguments])
+        changed = _rewrite(self.arguments, self.mixed, lambda name, value: text if name == option else value)
+        return replace(self, arguments=changed)
 
 
 def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
@@ -64,60 +143,32 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
 
     Options after the program of `submit` belong to it, and stay. A name at the very end comes without a value.
     """
-    taken: list[str] = []
-    rest: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        name, joined, value = argument.partition("=")
-        if name in names:
-            taken += [name, value] if joined else [name, *itertools.islice(remaining, 1)]
-        else:
-            rest.append(argument)
-            if argument in _WITH_VALUE or (mixed and argument in _SHELL_WITH_VALUE):
-                rest += itertools.islice(remaining, 1)
-            elif not mixed and argument not in _SWITCHES and name not in _WITH_VALUE:
-                break
-    return taken, [*rest, *remaining]
+    parts, program = _split(arguments, mixed=mixed, ours={*names, *(_SHELL_WITH_VALUE if mixed else ())})
+    taken = [text for part in parts if part.name in names for text in (part.name, part.value) if text is not None]
+    return taken, [*_join(part for part in parts if part.name not in names), *program]
 
 
 def list_leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
     """Return Spark's options before the program, except some that take a value."""
-    result: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        if not argument.startswith("-"):
-            break
-        part = [argument, *itertools.islice(remaining, 1)] if argument in _WITH_VALUE else [argument]
-        result += [] if argument.partition("=")[0] in without else part
-    return result
+    leading = itertools.takewhile(lambda part: part.name.startswith("-"), _split(arguments, mixed=True)[0])
+    return _join(part for part in leading if part.name not in without)
 
 
 def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split the mixed arguments of a server into Spark's and the server's, each in order."""
-    of_spark: list[str] = []
-    of_server: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        part = [argument]
-        if argument in _WITH_VALUE or argument in _SHELL_WITH_VALUE:
-            part += itertools.islice(remaining, 1)
-        spark = argument in _SWITCHES or argument.partition("=")[0] in _WITH_VALUE
-        (of_spark if spark else of_server).extend(part)
-    return of_spark, of_server
+    parts, _ = _split(arguments, mixed=True, ours=_SHELL_WITH_VALUE)
+    of_spark = [part for part in parts if part.name in _WITH_VALUE or part.name in _SWITCHES]
+    return _join(of_spark), _join(part for part in parts if part not in of_spark)
 
 
 def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Take the first argument that is neither an option of Spark's nor its value; return it and the rest."""
-    rest = list(arguments)
-    index = 0
-    while index < len(rest):
-        if rest[index] in _WITH_VALUE:
-            index += 2
-        elif rest[index].startswith("-"):
-            index += 1
-        else:
-            return rest.pop(index), rest
-    return None, rest
+    parts = list(_split(arguments, mixed=True)[0])
+    program = next((part for part in parts if not part.name.startswith("-")), None)
+    if program is None:
+        return None, _join(parts)
+    parts.remove(program)
+    return program.name, _join(parts)
 
 
 def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
@@ -126,52 +177,11 @@ def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tupl
     Returns None if there is none. Whether such an option takes a value is unknown, so the program may follow it.
     """
     names = {*_WITH_VALUE, *_SWITCHES, *ours}
-    remaining = iter(arguments)
-    for argument in remaining:
-        name = argument.partition("=")[0]
-        if argument in _WITH_VALUE:
-            next(remaining, None)
-        elif argument.startswith("-") and name not in names:
+    for part in _split(arguments, mixed=True)[0]:
+        name = part.name.partition("=")[0]
+        if name.startswith("-") and name not in names:
             return name, next(iter(difflib.get_close_matches(name, sorted(names), 1)), None)
     return None
-
-
-def find_jars(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
-    """Return the jars that Spark would use with these arguments, separated by commas."""
-    return _find_setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
-
-
-def find_conf(
-    key: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> str:
-    """Return a conf as Spark would use it, from these arguments or its defaults; empty if it is not set."""
-    return _find_setting(arguments, "", key, mixed, environment, spark_home)
-
-
-def find_setting(
-    option: str, conf: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> str:
-    """Return the value of one of Spark's options, else of the equivalent conf; empty if neither is set."""
-    return _find_setting(arguments, option, conf, mixed, environment, spark_home)
-
-
-def find_option_value(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
-    """Return the value of one of Spark's options; empty if it is not given."""
-    return _list_options(arguments, mixed).get(option, [""])[-1]
-
-
-def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
-    """Return Spark's options without a value that are given."""
-    switches: set[str] = set()
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument in _SWITCHES:
-            switches.add(argument)
-        elif argument in _WITH_VALUE or (mixed and argument in _SHELL_WITH_VALUE):
-            next(remaining, None)
-        elif not mixed and argument.partition("=")[0] not in _WITH_VALUE:
-            break
-    return switches
 
 
 def join_jars(before: str, jar: Path) -> str:
@@ -197,48 +207,16 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
     return _rewrite(arguments, mixed, hide), secrets
 
 
-def _find_setting(
-    arguments: Sequence[str], option: str, conf: str, mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> str:
-    """Return what Spark would use: the option, its conf, or the conf's line in the defaults, in that order."""
-    options = _list_options(arguments, mixed)
-    if option in options:
-        return options[option][-1]
-    confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith(f"{conf}=")]
-    if confs:
-        return confs[-1].removeprefix(f"{conf}=")
-    defaults = find_conf_directory(environment, spark_home) / "spark-defaults.conf"
-    file = options.get("--properties-file", [str(defaults)])[-1]
-    return _read_property(Path(file), conf)
-
-
-def _list_options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
-    """Return the values of Spark's options by name, each in the order given."""
-    values: dict[str, list[str]] = {}
-
-    def look(name: str, value: str) -> str:
-        values.setdefault(name, []).append(value)
-        return value
-
-    _rewrite(arguments, mixed, look)
-    return values
-
-
 def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str], str]) -> list[str]:
     """Pass every valued option of Spark through `change(name, value)`."""
-    result = list(arguments)
-    index = 0
-    while index < len(result):
-        joined = re.fullmatch(r"(--[^=]+)=(.+)", result[index], re.DOTALL)
-        if result[index] in _WITH_VALUE and index + 1 < len(result):
-            result[index + 1] = change(result[index], result[index + 1])
-            index += 1
-        elif joined and joined[1] in _WITH_VALUE:
-            result[index] = f"{joined[1]}={change(joined[1], joined[2])}"
-        elif result[index] not in _SWITCHES and not mixed:
-            break
-        index += 1
-    return result
+    parts, program = _split(arguments, mixed=mixed)
+    changed = [
+        part
+        if part.value is None or part.name not in _WITH_VALUE
+        else replace(part, value=change(part.name, part.value))
+        for part in parts
+    ]
+    return [*_join(changed), *program]
 
 
 def _read_property(path: Path, key: str) -> str:

@@ -18,11 +18,7 @@ from typing import NoReturn
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import (
     JAVA_OPTIONS_CONF,
-    add_driver_class_path,
-    add_jar,
-    find_conf,
-    find_setting,
-    find_switches,
+    SparkArguments,
     hide_secrets,
     list_leading_options,
     split_mixed,
@@ -53,24 +49,14 @@ PROGRAMS: Mapping[str, Program] = {
     "sql": Program("spark-sql"),
     "thriftserver": Program(
         "spark-submit",
-        (
-            "--class",
-            "io.github.pysparkpravega.thriftserver.BrowsableThriftServer",
-            "--name",
-            "Thrift JDBC/ODBC Server",
-        ),
+        ("--class", "io.github.pysparkpravega.thriftserver.BrowsableThriftServer", "--name", "Thrift JDBC/ODBC Server"),
         confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
         # The launcher mixes arguments only for Spark's own classes.
         resource="spark-internal",
     ),
     "connect-server": Program(
         "spark-submit",
-        (
-            "--class",
-            "org.apache.spark.sql.connect.service.SparkConnectServer",
-            "--name",
-            "Spark Connect server",
-        ),
+        ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--name", "Spark Connect server"),
     ),
     "beeline": Program("beeline", spark=False),
     "pyspark": Program("pyspark", mixed=False),
@@ -94,6 +80,11 @@ class Launch:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
 
+    def arguments_of(self, name: str) -> SparkArguments:
+        """Return the arguments, which are those of the program `name`."""
+        spark_home = Path(self.environment["SPARK_HOME"])
+        return SparkArguments(self.command[1:], PROGRAMS[name].mixed, os.environ, spark_home)
+
 
 def check_start(name: str, launch: Launch, catalog: str) -> None:
     """Raise what Spark would find out after half a minute.
@@ -101,27 +92,23 @@ def check_start(name: str, launch: Launch, catalog: str) -> None:
     Raises SetupError if there is no Java that Spark can use, InvalidOptionError if no controller is set for a program
     that is of no use without.
     """
-    arguments, mixed, spark_home = launch.command[1:], PROGRAMS[name].mixed, Path(launch.environment["SPARK_HOME"])
-    check_java(os.environ, spark_home)
-    of_spark = find_switches(arguments, mixed=mixed)
-    if name not in _PRAVEGA_ONLY or of_spark & {"--help", "-h", "--version", "--usage-error"}:
+    arguments = launch.arguments_of(name)
+    check_java(os.environ, arguments.spark_home)
+    if name not in _PRAVEGA_ONLY or arguments.find_switches() & {"--help", "-h", "--version", "--usage-error"}:
         return
-    if any(f".{CONTROLLER_URI.key}=" in argument for argument in arguments):
+    if any(f".{CONTROLLER_URI.key}=" in argument for argument in launch.command):
         return
-    own = find_conf(SESSION_CONNECTIONS, arguments, mixed=mixed, environment=os.environ, spark_home=spark_home)
-    if own != "true":
+    if arguments.find_conf(SESSION_CONNECTIONS) != "true":
         environment = {**os.environ, **launch.environment}
         resolve(conf=read_catalog_conf(name, launch, catalog), env=environment).require(CONTROLLER_URI)
 
 
 def read_catalog_conf(name: str, launch: Launch, catalog: str) -> dict[str, str]:
     """Return a catalog's conf: that of the command line, and the addresses of Spark's file of defaults."""
-    arguments, spark_home = launch.command[1:], Path(launch.environment["SPARK_HOME"])
-    prefix, settings = f"{PREFIX}{catalog}.", {}
-    for key in (prefix + option.key for option in ADDRESSES):
-        setting = find_conf(key, arguments, mixed=PROGRAMS[name].mixed, environment=os.environ, spark_home=spark_home)
-        settings.update({key.removeprefix(prefix): setting} if setting else {})
-    for option, conf in pairwise(arguments):
+    prefix, arguments = f"{PREFIX}{catalog}.", launch.arguments_of(name)
+    addresses = {option.key: arguments.find_conf(prefix + option.key) for option in ADDRESSES}
+    settings = {key: setting for key, setting in addresses.items() if setting}
+    for option, conf in pairwise(launch.command):
         key, sign, text = conf.partition("=")
         if option == "--conf" and sign and key.startswith(prefix):
             settings[key.removeprefix(prefix)] = text
@@ -150,42 +137,28 @@ def plan(
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in conf.conf.items() for part in ("--conf", f"{key}={text}")]
     jar = find_adapter_jar(environment)
-    with_jar = add_jar(passed_on, jar, mixed=program.mixed, environment=environment, spark_home=spark_home)
+    of_user = SparkArguments(passed_on, program.mixed, environment, spark_home)
+    with_jar = of_user.add_jar(jar)
     if name in ("thriftserver", "pipelines"):
-        with_jar = add_driver_class_path(
-            with_jar, jar, mixed=program.mixed, environment=environment, spark_home=spark_home
-        )
-    java_options = _choose_java_options(with_jar, program.mixed, environment, spark_home)
-    for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
-        if not find_conf(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
+        with_jar = with_jar.add_driver_class_path(jar)
+    java_options = choose_driver_options(spark_home, environment, with_jar.find_setting)
+    for key, text in {DAEMON_CONF: DAEMON_MODULE, JAVA_OPTIONS_CONF: java_options, **program.confs}.items():
+        if text and not of_user.find_conf(key):
             confs += ["--conf", f"{key}={text}"]
     if name == "pipelines":
         # The program's confs do not reach the Spark Connect server that it starts; these do.
-        options = list_leading_options(with_jar, without=("--remote",))
+        options = list_leading_options(with_jar.arguments, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
-    added.update(make_quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
-    added.update(conf.secrets)
-    added.update(secrets)
+    added |= {**make_quiet_logging(of_user), **conf.secrets, **secrets}
     if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
         # The launcher uses it only for Spark's own class.
         confs += ["--driver-memory", memory]
+    last = with_jar.arguments
     if program.resource:
-        of_spark, of_server = split_mixed(with_jar)
-        with_jar = [*of_spark, program.resource, *of_server]
+        of_spark, of_server = split_mixed(last)
+        last = [*of_spark, program.resource, *of_server]
     # Later confs win, so the user's own take precedence.
-    return Launch((script, *program.leading, *confs, *with_jar), added)
-
-
-def _choose_java_options(
-    arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
-) -> dict[str, str]:
-    """Return the conf with our options of the driver's Java; empty for a driver that is started elsewhere."""
-
-    def read_setting(option: str, conf: str) -> str:
-        return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
-
-    options = choose_driver_options(spark_home, environment, read_setting)
-    return {JAVA_OPTIONS_CONF: options} if options else {}
+    return Launch((script, *program.leading, *confs, *last), added)
 
 
 def run(launch: Launch) -> NoReturn:

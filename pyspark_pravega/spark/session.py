@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF, add_jar, find_conf, find_jars, find_setting, join_jars
+from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF, SparkArguments, join_jars
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, build_catalog_conf
 from pyspark_pravega.spark.driver_options import choose_driver_options
 from pyspark_pravega.spark.home import check_java, find_adapter_jar, find_spark_home
@@ -49,7 +50,7 @@ def configure(
     silence_query_contexts()
     conf = build_catalog_conf(catalog, convert_keywords(options), os.environ)
     running = SparkContext._active_spark_context
-    if _is_remote(builder):
+    if "spark.remote" in builder._options or os.environ.get("SPARK_REMOTE"):
         _apply(builder, conf, hide=False)  # the jar and the interpreter are the server's business
         return builder
     if running is not None and find_adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
@@ -65,7 +66,8 @@ def configure(
         _choose_java_options(builder)
         _log_quietly(builder)
     _apply(builder, conf, hide=not driver_started)
-    builder.config("spark.jars", join_jars(_find_jars_so_far(builder, driver_started), find_adapter_jar()))
+    jars = _find_setting_so_far("--jars", "spark.jars", builder, driver_started)
+    builder.config("spark.jars", join_jars(jars, find_adapter_jar()))
     if running is None:
         _choose_pythons(builder, driver_started)
     return builder
@@ -85,76 +87,51 @@ def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if sys.executable and "spark.pyspark.driver.python" not in builder._options:
         builder.config("spark.pyspark.driver.python", sys.executable)
-    if not _find_conf_so_far(DAEMON_CONF, builder, driver_started):
+    if not _find_setting_so_far("", DAEMON_CONF, builder, driver_started):
         builder.config(DAEMON_CONF, DAEMON_MODULE)
 
 
 def _choose_java_options(builder: SparkSession.Builder) -> None:
     """Have the driver start with our options of Java, unless the user chose its default ones."""
-    if _find_conf_so_far(JAVA_OPTIONS_CONF, builder, False):
-        return
-    spark_home = find_spark_home(os.environ)
 
     def read_setting(option: str, conf: str) -> str:
-        of_builder = str(builder._options.get(conf, ""))
-        return of_builder or find_setting(
-            option, conf, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
-        )
+        return _find_setting_so_far(option, conf, builder, driver_started=False)
 
-    if options := choose_driver_options(spark_home, os.environ, read_setting):
+    if read_setting("", JAVA_OPTIONS_CONF):
+        return
+    if options := choose_driver_options(find_spark_home(os.environ), os.environ, read_setting):
         builder.config(JAVA_OPTIONS_CONF, options)
 
 
 def _log_quietly(builder: SparkSession.Builder) -> None:
     """Have the driver log warnings and errors, unless the user has a Log4j configuration."""
     confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
-    arguments = [*confs, *_read_submit_arguments()]
-    os.environ.update(
-        make_quiet_logging(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
-    )
+    os.environ.update(make_quiet_logging(_read_submit_arguments(confs)))
 
 
-def _is_remote(builder: SparkSession.Builder) -> bool:
-    return "spark.remote" in builder._options or bool(os.environ.get("SPARK_REMOTE"))
+def _find_setting_so_far(option: str, conf: str, builder: SparkSession.Builder, driver_started: bool) -> str:
+    """Return a conf of the builder, else that with which the driver is or will be started; empty if it is not set.
 
-
-def _find_jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return the `spark.jars` that ours must join: the builder's, else those of a running or future driver."""
+    `option` is the option of spark-submit that says the same, or empty.
+    """
     from pyspark import SparkConf, SparkContext
 
-    if "spark.jars" in builder._options:
-        return str(builder._options["spark.jars"])
+    if conf in builder._options:
+        return str(builder._options[conf])
     if driver_started:
         SparkContext._ensure_initialized()
-        return SparkConf().get("spark.jars", "") or ""
-    return find_jars(
-        _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ)
-    )
+        return SparkConf().get(conf, "") or ""
+    return _read_submit_arguments().find_setting(option, conf)
 
 
-def _find_conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return a conf of the builder, else that with which the driver is or will be started; empty if it is not set."""
-    from pyspark import SparkConf, SparkContext
-
-    if key in builder._options:
-        return str(builder._options[key])
-    if driver_started:
-        SparkContext._ensure_initialized()
-        return SparkConf().get(key, "") or ""
-    spark_home = find_spark_home(os.environ)
-    return find_conf(key, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home)
-
-
-def _read_submit_arguments() -> list[str]:
-    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+def _read_submit_arguments(before: Sequence[str] = ()) -> SparkArguments:
+    """Return the arguments in PySpark's own environment variable, after others."""
+    arguments = [*before, *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))]
+    return SparkArguments(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
 
 
 def _join_submit_arguments() -> None:
     """Add the jar to a `--jars` in PySpark's own environment variable, which overrides the conf `spark.jars`."""
-    if any(argument == "--jars" or argument.startswith("--jars=") for argument in _read_submit_arguments()):
-        spark_home = find_spark_home(os.environ)
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(
-            add_jar(
-                _read_submit_arguments(), find_adapter_jar(), mixed=False, environment=os.environ, spark_home=spark_home
-            )
-        )
+    submitted = _read_submit_arguments()
+    if submitted.find_option_value("--jars"):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(submitted.add_jar(find_adapter_jar()).arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlglot import Token, TokenType
+from sqlglot import TokenType
 
 from ..identifiers import quote, quote_all
 from .declared_columns import Columns, PhysicalColumn, adapt_to_bare_avro, parse_columns
@@ -15,58 +15,14 @@ from .job import DEFAULT_DATABASE, FlinkCatalog, FlinkName, Job, View
 from .query_translator import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
 from .secrets import show_value
-from .statements import TEXTS, FlinkStatement, find_closing, read_options
-from .table_options import CONNECTION, SECRETS, strip_login, translate_options
+from .statements import TEXTS, Cursor, read_options
+from .table_options import CONNECTION, SECRETS, note_login_not_copied, strip_login, translate_options
 
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 
 
-class Cursor:
-    """Reads a statement from its beginning, word by word."""
-
-    def __init__(self, statement: FlinkStatement) -> None:
-        """Take the statement."""
-        self.tokens = statement.tokens
-        self.words = statement.words
-        self.at = 0
-
-    def take(self, *words: str) -> bool:
-        """Skip these words if they come next, and return whether they did."""
-        if self.words[self.at : self.at + len(words)] != words:
-            return False
-        self.at += len(words)
-        return True
-
-    def name(self) -> list[str]:
-        """Read a name of one or more parts. Raises Untranslatable."""
-        if self.at >= len(self.tokens):
-            raise Untranslatable("A name is missing at the end")
-        parts = [self.tokens[self.at].text]
-        self.at += 1
-        while self.take("."):
-            parts.append(self.tokens[self.at].text)
-            self.at += 1
-        return parts
-
-    def text(self) -> str:
-        """Read the next token as it is."""
-        self.at += 1
-        return self.tokens[self.at - 1].text
-
-    def brackets(self) -> tuple[Token, ...]:
-        """Read the tokens in parentheses; none if no parenthesis comes next."""
-        if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.L_PAREN:
-            return ()
-        end = find_closing(self.tokens, self.at)
-        inside = self.tokens[self.at + 1 : end]
-        self.at = end + 1
-        return inside
-
-
-def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+def create_catalog(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate CREATE CATALOG into confs of the session."""
-    cursor = Cursor(statement)
-    cursor.take("CREATE", "CATALOG")
     exists = cursor.take("IF", "NOT", "EXISTS")
     (name,) = cursor.name()
     cursor.take("WITH")
@@ -89,10 +45,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     }
     catalog_conf = _build_catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
-        findings.note(
-            "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
-            "of `pyspark-pravega run`"
-        )
+        note_login_not_copied("", findings)
     if options.pop("json.ignore-parse-errors", "false").lower() == "true":
         catalog.reading["mode"] = "dropmalformed"
         findings.check("'json.ignore-parse-errors': the whole event is left out here, and is counted")
@@ -104,21 +57,17 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     return catalog_conf
 
 
-def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+def create_database(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate CREATE DATABASE into CREATE NAMESPACE."""
-    cursor = Cursor(statement)
-    cursor.take("CREATE", "DATABASE")
     exists = "IF NOT EXISTS " if cursor.take("IF", "NOT", "EXISTS") else ""
     name = qualify_database(cursor.name(), job)
-    if cursor.at < len(cursor.tokens):
+    if not cursor.ended:
         findings.check("The database's comment and options were left out: a scope cannot keep them")
     return [f"CREATE NAMESPACE {exists}{name}"]
 
 
-def drop_database(statement: FlinkStatement, job: Job) -> list[str]:
+def drop_database(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate DROP DATABASE into DROP NAMESPACE."""
-    cursor = Cursor(statement)
-    cursor.take("DROP", "DATABASE")
     exists = "IF EXISTS " if cursor.take("IF", "EXISTS") else ""
     name = qualify_database(cursor.name(), job)
     return [f"DROP NAMESPACE {exists}{name}{' CASCADE' if cursor.take('CASCADE') else ''}"]
@@ -134,28 +83,22 @@ def qualify_database(parts: list[str], job: Job) -> str:
     return quote_all((catalog, parts[-1]))
 
 
-def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+def create_table(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate CREATE TABLE, including with LIKE or AS."""
-    cursor = Cursor(statement)
-    cursor.take("CREATE")
-    cursor.take("TEMPORARY")
-    cursor.take("TABLE")
     exists = cursor.take("IF", "NOT", "EXISTS")
     name = job.complete_name(cursor.name())
     if exists and name in job.tables:
         findings.note(f"{name[2]} is already declared")
         return []
     try:
-        return _create_table(statement, cursor, name, job, findings)
+        return _create_table(cursor, name, job, findings)
     except Untranslatable as error:
         job.broken[name] = str(error)
         raise
 
 
-def _create_table(
-    statement: FlinkStatement, cursor: Cursor, name: FlinkName, job: Job, findings: Findings
-) -> list[str]:
-    columns = parse_columns(statement, cursor.brackets(), findings)
+def _create_table(cursor: Cursor, name: FlinkName, job: Job, findings: Findings) -> list[str]:
+    columns = parse_columns(cursor.statement, cursor.brackets(), findings)
     comment = cursor.text() if cursor.take("COMMENT") else None
     if cursor.take("PARTITIONED") or cursor.take("PARTITIONED BY"):
         raise Untranslatable("A stream has no partitions: use 'sink.routing-key.field.name'")
@@ -164,7 +107,7 @@ def _create_table(
     options = read_options(cursor.brackets()) if cursor.take("WITH") else {}
     if cursor.take("LIKE"):
         base = job.find_table(job.complete_name(cursor.name()))
-        if cursor.at < len(cursor.tokens):
+        if not cursor.ended:
             raise Untranslatable(
                 "LIKE with INCLUDING or EXCLUDING is not translated: write out the columns and options"
             )
@@ -178,7 +121,7 @@ def _create_table(
     table.columns, table.comment = columns, comment
     job.check_streams(table)
     table.several = job.name_several(table)
-    if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
+    if not cursor.ended and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
         raise Untranslatable(f"{word} is not expected after the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
@@ -190,7 +133,7 @@ def _create_table(
                 findings.note(f"{column.name} is stored in milliseconds, as in Flink's Avro; queries see a timestamp")
     table.check_metadata(findings)
     if cursor.take("AS"):
-        return _create_as(statement.after(cursor.at), table, name, job, findings)
+        return _create_as(cursor.rest(), table, name, job, findings)
     definition = table.define(findings)
     if columns.watermark:
         translate_delay(*columns.watermark)  # raises for a watermark that Spark does not support
@@ -227,13 +170,8 @@ def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings
             raise Untranslatable(f"A catalog of Pravega has no connector '{connector}'")
         translated_options = translate_options(flink_options, findings)
         if "format" not in options:
-            properties = {
-                key: text for key, text in translated_options.properties.items() if key not in ("format", "framing")
-            }
-            translated_options.format, translated_options.properties = (
-                catalog.format,
-                {"format": catalog.format, **properties},
-            )
+            translated_options.format = catalog.format
+            translated_options.properties |= {"format": catalog.format}
         translated_options.reading = {**catalog.reading, **translated_options.reading}
         return DeclaredTable(name[2], name[0], Columns(), translated_options)
     if connector != "pravega":
@@ -292,12 +230,8 @@ def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findi
     ]
 
 
-def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+def create_view(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate CREATE VIEW into a temporary view of the session."""
-    cursor = Cursor(statement)
-    cursor.take("CREATE")
-    cursor.take("TEMPORARY")
-    cursor.take("VIEW")
     exists = cursor.take("IF", "NOT", "EXISTS")
     name = job.complete_name(cursor.name())
     if exists and name in job.views:
@@ -310,7 +244,7 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
             raise Untranslatable("The view has no AS")
         if any(other[2].lower() == name[2].lower() for other in job.views):
             raise Untranslatable(f"There is another view {name[2]}; Spark's views of a session have no database")
-        query = parse_query(statement.after(cursor.at))
+        query = parse_query(cursor.rest())
         translator = QueryTranslator(job, findings, streaming=not job.batch)
         text = translator.translate(query)
     except Untranslatable as error:
@@ -324,21 +258,22 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
     return [f"CREATE TEMPORARY VIEW {quote(name[2])}{names}{comment} AS\n{text}"]
 
 
-def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
-    """Translate DROP TABLE and DROP VIEW. A table of a connector is a declaration: its stream stays."""
-    cursor = Cursor(statement)
-    cursor.take("DROP")
-    cursor.take("TEMPORARY")
-    kind = cursor.text().upper()
+def drop_view(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
+    """Translate DROP VIEW."""
     exists = cursor.take("IF", "EXISTS")
     name = job.complete_name(cursor.name())
-    if kind == "VIEW":
-        if job.views.pop(name, None) is None and not exists:
-            raise Untranslatable(f"The view {name[2]} is not declared in the script")
-        return [f"DROP VIEW {'IF EXISTS ' if exists else ''}{quote(name[2])}"]
+    if job.views.pop(name, None) is None and not exists:
+        raise Untranslatable(f"The view {name[2]} is not declared in the script")
+    return [f"DROP VIEW {'IF EXISTS ' if exists else ''}{quote(name[2])}"]
+
+
+def drop_table(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
+    """Translate DROP TABLE. A table of a connector is a declaration: its stream stays."""
+    exists = cursor.take("IF", "EXISTS")
+    name = job.complete_name(cursor.name())
     table = job.tables.pop(name, None)
     if job.is_pravega(name[0]):
-        return [f"DROP TABLE {'IF EXISTS ' if exists else ''}{quote_all((name[0], name[1], name[2]))}"]
+        return [f"DROP TABLE {'IF EXISTS ' if exists else ''}{quote_all(name)}"]
     if table is None and not exists and name not in job.broken:
         raise Untranslatable(f"The table {name[2]} is not declared in the script")
     job.broken.pop(name, None)
@@ -351,23 +286,21 @@ def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
     return []
 
 
-def use(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+def use(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     """Translate USE and USE CATALOG."""
-    cursor = Cursor(statement)
-    cursor.take("USE")
     if cursor.take("MODULES"):
         raise Untranslatable("Spark has no modules")
     if cursor.take("CATALOG"):
         (job.catalog,) = cursor.name()
-        flink_catalog = job.catalogs.get(job.catalog)
-        job.database = flink_catalog.database if flink_catalog else DEFAULT_DATABASE
-        if flink_catalog is None:
-            findings.note(f"The tables of {job.catalog} are named in full")
-        return [f"USE {quote(job.catalog)}"] if flink_catalog else []
-    parts = cursor.name()
-    catalog = parts[0] if len(parts) == 2 else job.catalog
-    job.catalog, job.database = catalog, parts[-1]
-    if not job.is_pravega(catalog):
-        findings.note(f"The tables of {catalog} are named in full")
+        catalog = job.catalogs.get(job.catalog)
+        job.database = catalog.database if catalog else DEFAULT_DATABASE
+        parts = [job.catalog]
+    else:
+        parts = cursor.name()
+        if len(parts) != 2:
+            parts = [job.catalog, parts[-1]]
+        job.catalog, job.database = parts
+    if not job.is_pravega(job.catalog):
+        findings.note(f"The tables of {job.catalog} are named in full")
         return []
-    return [f"USE {quote_all((catalog, parts[-1]))}"]
+    return [f"USE {quote_all(parts)}"]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 import sqlglot
 from sqlglot import exp
@@ -16,9 +17,9 @@ from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalC
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, infer, remember, strip_type_arguments
-from .expressions.zones import Zone
+from .expressions.zones import Zone, measure_interval
 from .report import Findings, Untranslatable
-from .table_options import CHANGES, TableOptions, count_milliseconds, format_milliseconds
+from .table_options import CHANGES, TableOptions, format_duration
 
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
@@ -136,7 +137,10 @@ class DeclaredTable:
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
         read = self._scan(streaming, options)
-        watermark = self._translate_watermark(findings) if streaming else ""
+        watermark = ""
+        if streaming and self.columns.watermark is not None:
+            column, text = self.columns.watermark
+            watermark = f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
         stored = self._list_stored()
         event_time = self.local_event_time if streaming else None
         as_stored = stored == self.columns.all and event_time is None and not any(column.millis for column in stored)
@@ -183,9 +187,10 @@ class DeclaredTable:
     def _collect_properties(self, findings: Findings) -> dict[str, str]:
         properties = dict(self.options.properties)
         names = {column.name for column in self.columns.physical}
+        kinds = " ".join(column.type for column in self.columns.physical)
         if self.options.format == "raw":
             properties["format"] = "raw" if self._list_stored()[0].type == "BINARY" else "text"
-        if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
+        if properties.get("format") == "avro" and "framing" not in properties and "TIMESTAMP" in kinds:
             # Flink reads the number as milliseconds, whatever the schema of the event says.
             properties["avro.timestamp"] = "millis"
         key = properties.get("routing-key")
@@ -211,18 +216,14 @@ class DeclaredTable:
             )
             return {}
         delay = parse_delay(column, text)
-        length = 0 if delay is None else count_milliseconds(delay)
+        length = timedelta() if delay is None else measure_interval(delay)
         if length is None:
             findings.check(
                 f"No times are noted: the watermark {text} has no delay in days, hours, minutes or seconds. Set the "
                 "properties 'event-time' and 'event-time.delay'"
             )
             return {}
-        return {"event-time": column, **({"event-time.delay": format_milliseconds(length)} if length else {})}
-
-    @property
-    def _has_timestamps(self) -> bool:
-        return any("TIMESTAMP" in column.type for column in self.columns.physical)
+        return {"event-time": column, **({"event-time.delay": format_duration(length)} if length else {})}
 
     def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
@@ -238,26 +239,21 @@ class DeclaredTable:
         zone: Zone,
     ) -> str:
         name = quote(column.name)
-        value = name
-        if isinstance(column, ComputedColumn):
-            tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
-            value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
-        elif isinstance(column, PhysicalColumn) and column.millis:
-            value = (
-                f"timestamp_millis({name})"
-                if column.millis == "TIMESTAMP"
-                else f"timestampadd(MILLISECOND, {name}, {_1970})"
-            )
+        match column:
+            case ComputedColumn():
+                tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
+                value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
+            case MetadataColumn():
+                value = "_event_pointer"
+            case PhysicalColumn(millis="TIMESTAMP"):
+                value = f"timestamp_millis({name})"
+            case PhysicalColumn(millis=str()):
+                value = f"timestampadd(MILLISECOND, {name}, {_1970})"
+            case _:
+                value = quote(stored[0].name) if self.options.format == "raw" else name
         if column.name == event_time:
-            return f"CAST({value} AS TIMESTAMP) AS {name}"
-        if isinstance(column, ComputedColumn):
-            return f"{value} AS {name}"
-        if isinstance(column, MetadataColumn):
-            return name if column.name == "_event_pointer" else f"_event_pointer AS {name}"
-        if value != name:
-            return f"{value} AS {name}"
-        kept = quote(stored[0].name) if self.options.format == "raw" else name
-        return name if kept == name else f"{kept} AS {name}"
+            value = f"CAST({value} AS TIMESTAMP)"
+        return name if value == name and not isinstance(column, ComputedColumn) else f"{value} AS {name}"
 
     def check_metadata(self, findings: Findings) -> None:
         """Add findings about metadata columns. Raises Untranslatable for keys that are not Pravega's."""
@@ -269,12 +265,6 @@ class DeclaredTable:
                         "`<stream>$changelog` has the columns source and ts"
                     )
                 findings.check(f"{column.name} is the event pointer as text in the form of Java's client, not as bytes")
-
-    def _translate_watermark(self, findings: Findings) -> str:
-        if self.columns.watermark is None:
-            return ""
-        column, text = self.columns.watermark
-        return f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
 
 
 def _convert_written(column: PhysicalColumn | None, name: str) -> str:

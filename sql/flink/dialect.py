@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from sqlglot import TokenType, exp, parser, tokens
@@ -25,19 +26,13 @@ class WindowTable(exp.Expression):
     }
 
 
-class Relation(exp.Expression):
-    """A relation that is already Spark SQL: `text` is printed unchanged.
+class Relation(exp.Table):
+    """A relation that is already Spark SQL: `this` is a variable, which is printed unchanged.
 
     `streaming` says whether it is a stream, `times` are the names of its event time, in lower case.
     """
 
-    arg_types: ClassVar[dict[str, bool]] = {
-        "text": True,
-        "alias": False,
-        "joins": False,
-        "streaming": False,
-        "times": False,
-    }
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Table.arg_types, "streaming": False, "times": False}
 
 
 class Flink(Dialect):
@@ -89,36 +84,24 @@ class Flink(Dialect):
             self._match_text_seq("DATA", "=", ">") or self._match_text_seq("DATA", "=>")
             self._match_text_seq("TABLE")
             source = super()._parse_table()
-            keys: list[Any] = []
-            if self._match_text_seq("PARTITION", "BY") or self._match(TokenType.PARTITION_BY):
-                keys = self._parse_csv(self._parse_disjunction)
-                # DESCRIPTOR and what follows were parsed as further keys.
-            column: Any = None
-            intervals: list[Any] = []
-            if keys and isinstance(keys[-1], exp.Expr) and not isinstance(keys[-1], exp.Column):
-                keys, intervals = _split_keys(keys)
-            while self._match(TokenType.COMMA):
-                intervals.append(self._parse_named_argument())
-            described = [interval for interval in intervals if isinstance(interval, exp.Anonymous)]
-            if described:
-                column = described[0].expressions[0]
+            if not self._match_text_seq("PARTITION", "BY") and not self._match(TokenType.PARTITION_BY):
+                self._match(TokenType.COMMA)
+            arguments = self._parse_csv(self._parse_named_argument)
+            keys = list(takewhile(lambda argument: isinstance(argument, exp.Column), arguments))
+            others = arguments[len(keys) :]
+            described = [argument for argument in others if isinstance(argument, exp.Anonymous)]
             self._match_r_paren()
             self._match_r_paren()
-            if source is None or column is None:
+            if source is None or not described:
                 self.raise_error(f"{kind} needs a table and DESCRIPTOR(column)")
-            window = WindowTable(
-                kind=kind,
-                this=source,
-                column=column,
-                keys=keys,
-                intervals=[interval for interval in intervals if interval not in described],
-            )
+            intervals = [argument for argument in others if argument not in described]
+            column = described[0].expressions[0]
+            window = WindowTable(kind=kind, this=source, column=column, keys=keys, intervals=intervals)
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
                 window.set("alias", alias)
             if joins:
-                for join in self._parse_joins():
-                    window.append("joins", join)
+                window.set("joins", list(self._parse_joins()))
             return window
 
         def _parse_named_argument(self) -> Any:
@@ -127,16 +110,9 @@ class Flink(Dialect):
             return self._parse_disjunction()
 
 
-def _split_keys(keys: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Separate the keys of PARTITION BY from the arguments after them."""
-    border = next(number for number, key in enumerate(keys) if not isinstance(key, exp.Column))
-    return keys[:border], keys[border:]
-
-
-def _print_alias(generator: Any, node: exp.Expr) -> str:
-    text = generator.sql(node, "alias")
-    joins = "".join(generator.sql(join) for join in node.args.get("joins") or ())
-    return (f" AS {text}" if text else "") + joins
+def build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
+    """Return the call of a function of Spark; a text or a number stands for itself."""
+    return exp.Anonymous(this=name, expressions=[exp.convert(argument) for argument in arguments])
 
 
 class SparkOutput(Spark):
@@ -160,7 +136,4 @@ class SparkOutput(Spark):
                 return "BINARY"
             return str(super().datatype_sql(expression))
 
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **Spark.Generator.TRANSFORMS,
-            Relation: lambda self, node: f"{node.args['text']}{_print_alias(self, node)}",
-        }
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {**Spark.Generator.TRANSFORMS, Relation: Spark.Generator.table_sql}

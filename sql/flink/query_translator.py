@@ -125,12 +125,13 @@ class QueryTranslator:
                 return
             self.reads_stream |= view.streaming
             self.times |= view.times
-            relation = Relation(text=quote(view.name), streaming=view.streaming, times=sorted(view.times))
+            relation = Relation(this=exp.var(quote(view.name)), streaming=view.streaming, times=sorted(view.times))
             relation.set("alias", node.args.get("alias"))
             self._replace(node, relation)
             return
         table = self._job.find_table(name)
-        options = self._apply_hints_of(node, table)
+        hints = [comment for comment in node.comments or () if comment.startswith("+")]
+        options = apply_hints(hints, table, self._findings)
         streaming = self._streaming and options.streaming
         self.could_stream |= options.streaming
         text = table.build_relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
@@ -139,7 +140,7 @@ class QueryTranslator:
         self.times.update(times)
         if streaming and table.local_event_time and self._job.zone.name is None:
             self._findings.check(NOT_IN_UTC)
-        self._replace(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
+        self._replace(node, Relation(this=exp.var(text), alias=alias, streaming=streaming, times=times))
 
     def _replace(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
@@ -147,14 +148,9 @@ class QueryTranslator:
         relation.comments = [comment for comment in node.comments or () if not comment.startswith("+")] or None
         node.replace(relation)
 
-    def _apply_hints_of(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
-        """Return the options of a table, changed by hints `/*+ OPTIONS('key'='value') */` after its name."""
-        hints = [comment for comment in node.comments or () if comment.startswith("+")]
-        return apply_hints(hints, table, self._findings)
-
 
 def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
-    """Return a table's options, changed by hints. Adds a finding for a hint of another kind."""
+    """Return a table's options, changed by hints `+ OPTIONS('key'='value')`. Adds a finding for one of another kind."""
     options = table.options
     for hint in hints:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -66,8 +65,3 @@ class Findings:
         finding = Finding(severity, self.line, text if text.endswith((".", "?")) else f"{text}.")
         if finding not in self.found:
             self.found.append(finding)
-
-
-def choose_exit_code(findings: Iterable[Finding]) -> int:
-    """Return 0 if all was translated, else INCOMPLETE."""
-    return ALL_TRANSLATED if all(finding.severity is Severity.NOTE for finding in findings) else INCOMPLETE

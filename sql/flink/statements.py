@@ -31,15 +31,55 @@ class FlinkStatement:
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
-    def has_first_words(self, *words: str) -> bool:
-        """Return whether it begins with these words."""
-        return self.words[: len(words)] == words
 
-    def after(self, count: int) -> str:
-        """Return the text after its first `count` tokens."""
-        if count >= len(self.tokens):
-            return ""
-        return self.text[self.tokens[count].start - self.tokens[0].start :]
+class Cursor:
+    """Reads a statement word by word."""
+
+    def __init__(self, statement: FlinkStatement, at: int = 0) -> None:
+        """Take the statement; its first `at` tokens have been read."""
+        self.statement = statement
+        self.tokens = statement.tokens
+        self.words = statement.words
+        self.at = at
+
+    @property
+    def ended(self) -> bool:
+        """Return whether everything has been read."""
+        return self.at >= len(self.tokens)
+
+    def take(self, *words: str) -> bool:
+        """Skip these words if they come next, and return whether they did."""
+        if self.words[self.at : self.at + len(words)] != words:
+            return False
+        self.at += len(words)
+        return True
+
+    def name(self) -> list[str]:
+        """Read a name of one or more parts. Raises InvalidScriptError."""
+        if self.ended:
+            raise InvalidScriptError("A name is missing at the end.")
+        parts = [self.text()]
+        while self.take("."):
+            parts.append(self.text())
+        return parts
+
+    def text(self) -> str:
+        """Read the next token as it is."""
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def brackets(self) -> tuple[Token, ...]:
+        """Read the tokens in parentheses; none if no parenthesis comes next."""
+        if self.ended or self.tokens[self.at].token_type is not TokenType.L_PAREN:
+            return ()
+        end = find_closing(self.tokens, self.at)
+        inside = self.tokens[self.at + 1 : end]
+        self.at = end + 1
+        return inside
+
+    def rest(self) -> str:
+        """Return the text that has not been read."""
+        return "" if self.ended else self.statement.text[self.tokens[self.at].start - self.tokens[0].start :]
 
 
 def split_flink_script(script: str) -> list[FlinkStatement]:

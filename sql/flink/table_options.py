@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
-
-from sqlglot import exp
+from datetime import timedelta
 
 from pyspark_pravega.errors import format_count
 
+from ..option_types import DURATION
 from .report import Findings, Untranslatable
 from .secrets import remove_login, show_value
 
+_MILLISECOND = timedelta(milliseconds=1)
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
 NO_READER_GROUP = {
     "scan.reader-group.name": IN_CHECKPOINTS,
@@ -29,7 +28,7 @@ SECRETS = ("security.auth-type", "security.auth-token")
 FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
 CHANGES = ("debezium-json", "maxwell-json")
 """Formats of changes, whose tables cannot promise a routing key."""
-_WRITE_MODES = {"exactly-once": None, "at-least-once": "at-least-once", "best-effort": "best-effort"}
+_EXACTLY_ONCE = "exactly-once"
 _CSV = {
     "field-delimiter": "csv.delimiter",
     "quote-character": "csv.quote",
@@ -51,15 +50,13 @@ _DEFAULTS = {
     "endianness": "big-endian",
 }
 """Options of formats that have no equivalent, each with the value that needs no translation."""
-_UNITS = {
-    "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
-    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
-    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
-    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
-    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
-}  # fmt: skip
-"""Milliseconds of the units of a duration in Flink."""
-_SHOWN_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
+_SHOWN_UNITS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "min": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": _MILLISECOND,
+}
 
 
 @dataclass
@@ -90,16 +87,17 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     rest.pop("connector", None)
     translated = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
     translated.sources = _split_list(rest.pop("scan.streams", ""))
-    translated.starts, translated.ends = (
-        _split_list(rest.pop("scan.start-streamcuts", "")),
-        _split_list(rest.pop("scan.end-streamcuts", "")),
-    )
-    for cuts, key in ((translated.starts, "scan.start-streamcuts"), (translated.ends, "scan.end-streamcuts")):
+    for key, cuts in (("scan.start-streamcuts", translated.starts), ("scan.end-streamcuts", translated.ends)):
+        cuts += _split_list(rest.pop(key, ""))
         if cuts and len(cuts) != len(translated.sources):
             streams = format_count(len(translated.sources), "stream")
             raise Untranslatable(f"'{key}' has {format_count(len(cuts), 'stream cut')} for {streams}")
     translated.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
-    _translate_connection(rest, translated, findings)
+    for key in CONNECTION:
+        if key in rest:
+            translated.connection[key] = strip_login(key, rest.pop(key), findings)
+    if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
+        note_login_not_copied(f" ({', '.join(secrets)})", findings)
     _translate_sink(rest, translated, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
@@ -114,25 +112,19 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     return translated
 
 
-def count_milliseconds(interval: exp.Interval) -> int | None:
-    """Return the length of an interval of one unit, `INTERVAL '5' SECOND`, rounded up; None for months and others."""
-    number, unit = interval.this, interval.args.get("unit")
-    length = _UNITS.get(str(unit.name).lower()) if isinstance(unit, exp.Var) else None
-    if length is None or not isinstance(number, exp.Literal) or not re.fullmatch(r"\d+(\.\d*)?", number.name):
-        return None
-    return math.ceil(Decimal(number.name) * length)
-
-
-def format_milliseconds(length: int) -> str:
-    """Return a duration as the options here have it, in its largest unit: `90s`."""
-    unit, of_unit = next((name, each) for name, each in _SHOWN_UNITS if length % each == 0)
+def format_duration(length: timedelta) -> str:
+    """Return a duration, rounded up to milliseconds, as the options here have it, in its largest unit: `90s`."""
+    length = -(-length // _MILLISECOND) * _MILLISECOND
+    unit, of_unit = next((name, each) for name, each in _SHOWN_UNITS.items() if not length % each)
     return f"{length // of_unit}{unit}"
 
 
 def parse_milliseconds(text: str) -> int | None:
     """Return a Flink duration (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
+    text = text.strip()
+    with suppress(ValueError):
+        return DURATION.parse(f"{text}ms" if text.isdecimal() else text) // _MILLISECOND
+    return None
 
 
 def _split_list(text: str) -> list[str]:
@@ -140,42 +132,31 @@ def _split_list(text: str) -> list[str]:
 
 
 def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
-    value = rest.pop(key, default).lower()
-    if value not in allowed:
+    value = rest.pop(key, default)
+    if value.lower() not in allowed:
         raise Untranslatable(f"'{key}' is '{value}'; Flink allows {', '.join(allowed)}")
-    return value
-
-
-def _translate_connection(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
-    for key in CONNECTION:
-        if key in rest:
-            options.connection[key] = strip_login(key, rest.pop(key), findings)
-    if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        note_login_not_copied(", ".join(secrets), findings)
+    return value.lower()
 
 
 def strip_login(key: str, value: str, findings: Findings) -> str:
     """Return the value of an option of the connection, without a login in its URI."""
     if (without := remove_login(value)) != value:
-        note_login_not_copied(f"in '{key}'", findings)
+        note_login_not_copied(f" (in '{key}')", findings)
     return without
 
 
 def note_login_not_copied(what: str, findings: Findings) -> None:
     """Note where to give the login instead."""
     findings.note(
-        f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
+        f"The login{what} is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
         "environment of `pyspark-pravega run`"
     )
 
 
 def _translate_sink(rest: dict[str, str], options: TableOptions, findings: Findings) -> None:
-    mode = rest.pop("sink.semantic", None)
-    if mode is not None:
-        if mode.lower() not in _WRITE_MODES:
-            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink allows {', '.join(_WRITE_MODES)}")
-        if (ours := _WRITE_MODES[mode.lower()]) is not None:
-            options.writing["write-mode"] = ours
+    mode = _take_choice(rest, "sink.semantic", _EXACTLY_ONCE, (_EXACTLY_ONCE, "at-least-once", "best-effort"))
+    if mode != _EXACTLY_ONCE:
+        options.writing["write-mode"] = mode
     if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
         length = parse_milliseconds(lease)
         if length is not None and 10_000 <= length <= 600_000:
@@ -226,9 +207,7 @@ def _translate_format(rest: dict[str, str], options: TableOptions, findings: Fin
 def _translate_registry(settings: dict[str, str], options: TableOptions, findings: Findings) -> None:
     if (uri := settings.pop("uri", None)) is not None:
         options.connection["schema-registry-uri"] = strip_login("pravega-registry.uri", uri, findings)
-    for key in CONNECTION[1:]:
-        settings.pop(key, None)
-    for key in SECRETS:
+    for key in (*CONNECTION[1:], *SECRETS):
         settings.pop(key, None)
     kind = settings.pop("format", "Avro").lower()
     if kind not in ("avro", "json"):

@@ -25,15 +25,13 @@ from ..option_types import SettableAs as SettableAs
 from ..resolution import Options as Options
 from ..resolution import Resolution, normalize_key
 from ..resolution import Source as Source
-from . import change_options, connection_options, property_options, read_options, write_options
-from .change_options import *  # noqa: F403
+from . import connection_options, property_options, query_options
 from .connection_options import *  # noqa: F403
 from .connection_options import ADDRESSES, CREDENTIALS, LOGIN, TRUST
 from .property_options import *  # noqa: F403
-from .read_options import *  # noqa: F403
-from .write_options import *  # noqa: F403
+from .query_options import *  # noqa: F403
 
-_KINDS = (connection_options, property_options, change_options, read_options, write_options)
+_KINDS = (connection_options, property_options, query_options)
 OPTIONS: dict[str, Option[Any]] = {
     option.key: option for kind in _KINDS for option in vars(kind).values() if isinstance(option, Option)
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from ..names_elsewhere import BY_OPTIONS
 from ..option_types import (
     BOOLEAN,
@@ -29,7 +27,6 @@ _LOCAL = (
 CONTROLLER_URI = Option(
     "controller-uri",
     optional(URI),
-    None,
     CONNECTION,
     "Pravega's controller: `tcp://host:9090`, or `tls://host:9090` for TLS to the controller "
     "and the segment stores. Several controllers: `tcp://a:9090,b:9090`.",
@@ -40,7 +37,6 @@ CONTROLLER_URI = Option(
 SCHEMA_REGISTRY_URI = Option(
     "schema-registry-uri",
     optional(URI),
-    None,
     CONNECTION,
     "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it, only formats that keep no "
     "columns there can be used, such as `raw`, `text` and `csv`.",
@@ -51,7 +47,6 @@ SCHEMA_REGISTRY_URI = Option(
 AUTH_TYPE = Option(
     "security.auth-type",
     optional(TEXT),
-    None,
     CONNECTION,
     "Scheme of `security.auth-token`, for example `Basic` or `Bearer`.",
     env="pravega_client_auth_method",
@@ -60,7 +55,6 @@ AUTH_TYPE = Option(
 AUTH_TOKEN = Option(
     "security.auth-token",
     optional(TEXT),
-    None,
     CONNECTION,
     "Token sent to the controller and the registry; for `Basic` it is base64 of `user:password`.",
     env="pravega_client_auth_token",
@@ -70,7 +64,6 @@ AUTH_TOKEN = Option(
 USERNAME = Option(
     "security.username",
     optional(TEXT),
-    None,
     CONNECTION,
     "User name for Basic authentication; needs `security.password`.",
     connection=True,
@@ -78,7 +71,6 @@ USERNAME = Option(
 PASSWORD = Option(
     "security.password",
     optional(TEXT),
-    None,
     CONNECTION,
     "Password for Basic authentication.",
     secret=True,
@@ -87,7 +79,6 @@ PASSWORD = Option(
 CREDENTIALS = Option(
     "security.credentials",
     optional(PLUG_IN),
-    None,
     SettableAs.START,
     "Plug-in: a callable without arguments that returns an object whose `authorization()` returns `Scheme token`. That "
     "method is called for every request, so it may refresh the token. The plug-in must be importable on the executors "
@@ -97,7 +88,6 @@ CREDENTIALS = Option(
 USER_LOGINS = Option(
     "security.user-logins",
     optional(PLUG_IN_OR_FILE),
-    None,
     SettableAs.START,
     "For a server with users of its own (Thrift, Connect): each session logs in as its user. A file's absolute path: "
     'JSON from names of users to passwords, or to `{"auth-type": ..., "auth-token": ...}`, which only its owner may '
@@ -108,7 +98,6 @@ USER_LOGINS = Option(
 TRUST_STORE = Option(
     "security.trust-store",
     optional(TEXT),
-    None,
     CONNECTION,
     "PEM file with the certificate authorities to trust, on the driver and on every executor. "
     "Not set: the system's authorities.",
@@ -118,7 +107,6 @@ TRUST_STORE = Option(
 VALIDATE_HOSTNAME = Option(
     "security.validate-hostname",
     BOOLEAN,
-    True,
     CONNECTION,
     "Check that a server's certificate names the host of its address.",
     "true",
@@ -127,7 +115,6 @@ VALIDATE_HOSTNAME = Option(
 ALLOW_PLAIN_REGISTRY = Option(
     "security.allow-plain-registry",
     BOOLEAN,
-    False,
     SettableAs.START,
     "Whether a login may be sent to a registry over `http`, in the clear, though the controller is reached by TLS.",
     "false",
@@ -136,8 +123,7 @@ ALLOW_PLAIN_REGISTRY = Option(
 )
 REQUEST_TIMEOUT = Option(
     "request-timeout",
-    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(hours=1), "1h"),
-    timedelta(seconds=30),
+    between(DURATION, "100ms", "1h"),
     SettableAs.CATALOG | QUERY,
     "How long one request to a server may take.",
     "30s",
@@ -145,8 +131,7 @@ REQUEST_TIMEOUT = Option(
 )
 RETRY_TIMEOUT = Option(
     "retry-timeout",
-    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d"),
-    timedelta(seconds=60),
+    between(DURATION, "100ms", "1d"),
     SettableAs.CATALOG | QUERY,
     "How long to keep trying when a server cannot be reached. Commands, sessions and `connect()` try a controller or "
     "registry that has never answered them, and that refuses connections or has an unknown host, for only 10s, unless "
@@ -164,7 +149,6 @@ TRUST = (TRUST_STORE, VALIDATE_HOSTNAME)
 PYTHON = Option(
     "python",
     optional(TEXT),
-    None,
     SettableAs.START,
     "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
     "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
@@ -173,7 +157,6 @@ PYTHON = Option(
 QUERIES_RUN = Option(
     "queries.run",
     SCOPES,
-    False,
     SettableAs.START,
     "Whether this driver also runs the streaming queries of `CALL system.start_query` whose own driver has ended: all "
     "of them, or those into tables of the named scopes. It looks for them from its start. Meant for servers, such as "
@@ -182,8 +165,7 @@ QUERIES_RUN = Option(
 )
 QUERIES_LEASE = Option(
     "queries.lease",
-    between(DURATION, timedelta(seconds=3), "3s", timedelta(minutes=10), "10min"),
-    timedelta(seconds=15),
+    between(DURATION, "3s", "10min"),
     SettableAs.START,
     "How long other drivers leave a streaming query to this one while it gives no sign of life. It gives one every "
     "third of this time.",
@@ -192,7 +174,6 @@ QUERIES_LEASE = Option(
 VIEWS = Option(
     "views",
     one_of("true", "false", "own"),
-    "true",
     SettableAs.START,
     "Which views are read: their SQL runs with the rights of the reader and of the driver, whoever wrote it. `true`: "
     "all. `false`: none, and none is created. `own`: those that this driver has created or last changed with the "
@@ -203,7 +184,6 @@ VIEWS = Option(
 SPELLING = Option(
     "names",
     one_of("sql", "exact"),
-    "sql",
     SettableAs.CATALOG,
     "How SQL writes the names of scopes and streams. `sql`: `_` also means `-`, because Pravega's names have no `_`; "
     "lists show `_`. `exact`: names are written as in Pravega.",
@@ -212,7 +192,6 @@ SPELLING = Option(
 SCOPE = Option(
     "scope",
     optional(TEXT),
-    None,
     SettableAs.CATALOG | QUERY,
     "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
     env="PRAVEGA_SCOPE",
@@ -221,7 +200,6 @@ SCOPE = Option(
 CATALOG = Option(
     "catalog",
     optional(TEXT),
-    None,
     QUERY,
     'For `spark.read.format("pravega")` and the like: the catalog whose conf says how to connect. Not set: the options '
     "of the query, if one of them says so; else the session's Pravega catalog, if there is only one; else the "
@@ -230,7 +208,6 @@ CATALOG = Option(
 STREAM = Option(
     "stream",
     optional(TEXT),
-    None,
     QUERY,
     'Name of the stream, for `spark.read.format("pravega")` and `df.write.format("pravega")`.',
     hint=BY_OPTIONS,

@@ -1,20 +1,18 @@
-"""Properties of all tables."""
+"""Properties of tables, of all and of those whose rows have keys: tables of changes, and key-value tables."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 from ..option_types import (
     BOOLEAN,
     BYTE_SIZE,
     DURATION,
     FORMAT_NAME,
+    JSON_TEXT,
     NAMES,
     TABLE,
     TEXT,
     Option,
     SettableAs,
-    at_least,
     between,
     one_of,
     optional,
@@ -24,7 +22,6 @@ from ..option_types import (
 FORMAT = Option(
     "format",
     FORMAT_NAME,
-    "avro",
     TABLE,
     "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables `value "
     "STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows the "
@@ -34,17 +31,15 @@ FORMAT = Option(
 FRAMING = Option(
     "framing",
     optional(one_of("registry", "none")),
-    None,
     TABLE,
     "`registry`: every event begins with the id of its schema in the schema registry, as "
     "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
     "schema.",
-    "registry; none for raw, text, csv and changes of rows",
+    shown_default="registry; none for raw, text, csv and changes of rows",
 )
 CODEC = Option(
     "codec",
     one_of("none", "gzip", "snappy"),
-    "none",
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.WRITE,
     "Compression of written events; needs `framing=registry`. Reading recognizes the codec of each event.",
     "none",
@@ -52,7 +47,6 @@ CODEC = Option(
 ROUTING_KEY = Option(
     "routing-key",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column whose value is the routing key, or columns and texts put together, such as `concat(site, '/', sensor)`: "
     "events of equal keys stay in order. Not set: events are spread over all segments.",
@@ -60,7 +54,6 @@ ROUTING_KEY = Option(
 ROUTING_KEY_OF_ALL = Option(
     "routing-key.of-all-events",
     optional(BOOLEAN),
-    None,
     SettableAs.PROPERTY,
     "Whether all events of the stream, whoever writes them, have the text of the `routing-key` as their routing "
     "key. Queries with conditions on the key then read only the segments that can hold it, and rows with another "
@@ -70,7 +63,6 @@ ROUTING_KEY_OF_ALL = Option(
 EVENT_TIME = Option(
     "event-time",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column with the time of an event: a timestamp, a date, or a BIGINT of milliseconds. The latest time of each "
     "commit, less `event-time.delay`, is noted with it; Pravega makes the stream's watermarks from these times. Not "
@@ -78,8 +70,7 @@ EVENT_TIME = Option(
 )
 EVENT_TIME_DELAY = Option(
     "event-time.delay",
-    between(DURATION, timedelta(0), "0s", timedelta(days=3650), "3650d"),
-    timedelta(0),
+    between(DURATION, "0s", "3650d"),
     SettableAs.PROPERTY | SettableAs.WRITE,
     "By how much rows may be older than rows that were written before them: it is subtracted from the time that a "
     "commit notes. `0s`: later commits of the writer have no older rows. Needs `event-time`.",
@@ -88,7 +79,6 @@ EVENT_TIME_DELAY = Option(
 AVRO_TIMESTAMP = Option(
     "avro.timestamp",
     one_of("micros", "millis"),
-    "micros",
     TABLE,
     "Unit of timestamps in the Avro schema that CREATE TABLE and ALTER TABLE write; `millis` cuts off further digits. "
     "Reading follows the schema. Flink reads every Avro long as milliseconds, whatever its logical type.",
@@ -98,7 +88,6 @@ AVRO_TIMESTAMP = Option(
 JSON_TIMESTAMP_FORMAT = Option(
     "json.timestamp-format",
     one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
-    "iso",
     TABLE,
     "How timestamps are written in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
     "iso",
@@ -107,7 +96,6 @@ JSON_TIMESTAMP_FORMAT = Option(
 CSV_DELIMITER = Option(
     "csv.delimiter",
     optional(TEXT),
-    None,
     TABLE,
     "Character between two fields, or `tab`. Not set: a comma.",
     formats=("csv",),
@@ -115,7 +103,6 @@ CSV_DELIMITER = Option(
 CSV_QUOTE = Option(
     "csv.quote",
     optional(TEXT),
-    None,
     TABLE,
     'Character around a field that contains a delimiter, a quote or a line break. Not set: `"`.',
     formats=("csv",),
@@ -123,7 +110,6 @@ CSV_QUOTE = Option(
 CSV_ESCAPE = Option(
     "csv.escape",
     optional(TEXT),
-    None,
     TABLE,
     "Character before a quote inside quotes. Not set: the quote itself.",
     formats=("csv",),
@@ -131,7 +117,6 @@ CSV_ESCAPE = Option(
 CSV_NULL_VALUE = Option(
     "csv.null-value",
     optional(TEXT),
-    None,
     TABLE,
     "An unquoted field with this text is null. Not set: an empty field is null.",
     formats=("csv",),
@@ -148,7 +133,6 @@ COMPATIBILITY = Option(
         "full",
         "full-transitive",
     ),
-    "backward",
     SettableAs.CATALOG | SettableAs.PROPERTY,
     "Which new versions of the table's schema the schema registry accepts.",
     "backward",
@@ -156,7 +140,6 @@ COMPATIBILITY = Option(
 SCALING_TYPE = Option(
     "scaling.type",
     one_of("fixed", "by-rate-kb", "by-rate-events"),
-    "fixed",
     SettableAs.PROPERTY,
     "`fixed`: the number of segments does not change. Otherwise Pravega splits and merges segments by kilobytes or "
     "events per second.",
@@ -167,7 +150,6 @@ MOST_SEGMENTS = 10_000
 SCALING_MIN_SEGMENTS = Option(
     "scaling.min-segments",
     whole_number(1, MOST_SEGMENTS),
-    1,
     SettableAs.PROPERTY,
     "Number of segments at the start and, with scaling, the smallest number.",
     "1",
@@ -175,14 +157,12 @@ SCALING_MIN_SEGMENTS = Option(
 SCALING_TARGET_RATE = Option(
     "scaling.target-rate",
     optional(whole_number(1, 2**31 - 1)),
-    None,
     SettableAs.PROPERTY,
     "Kilobytes or events per second that one segment should take; needed unless `scaling.type` is `fixed`.",
 )
 SCALING_FACTOR = Option(
     "scaling.factor",
     whole_number(2, 1_000),
-    2,
     SettableAs.PROPERTY,
     "Number of segments that a hot segment is split into; only if `scaling.type` is not `fixed`.",
     "2",
@@ -190,36 +170,31 @@ SCALING_FACTOR = Option(
 RETENTION_TYPE = Option(
     "retention.type",
     optional(one_of("time", "size")),
-    None,
     SettableAs.PROPERTY,
     "Whether old events are removed by age or by volume. Not set: nothing is removed.",
 )
 RETENTION_MINIMUM = Option(
     "retention.minimum",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "The amount that is always kept: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
 )
 RETENTION_MAXIMUM = Option(
     "retention.maximum",
     optional(TEXT),
-    None,
     SettableAs.PROPERTY,
     "The most that is kept, even if a subscriber has not read it; in the same units. Not set: no limit.",
 )
 EVENT_TIME_TIMEOUT = Option(
     "event-time-timeout",
-    optional(between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=3650), "3650d")),
-    None,
+    optional(between(DURATION, "1ms", "3650d")),
     SettableAs.PROPERTY,
     "How long the stream's watermarks wait for a writer that has noted an event time, but notes no later one. Not set: "
     "they do not wait.",
 )
 ROLLOVER_SIZE = Option(
     "rollover-size",
-    optional(at_least(BYTE_SIZE, 1, "1")),
-    None,
+    optional(between(BYTE_SIZE, "1")),
     SettableAs.PROPERTY,
     "Size at which a segment's file in long-term storage is closed and a new one started. Not set: the server's "
     "default.",
@@ -227,7 +202,166 @@ ROLLOVER_SIZE = Option(
 TAGS = Option(
     "tags",
     optional(NAMES),
-    None,
     SettableAs.PROPERTY,
     "Tags of the stream, by which Pravega's own clients find it. Not set: none.",
+)
+
+_DEBEZIUM = ("debezium-json", "debezium-avro")
+
+PRIMARY_KEY = Option(
+    "primary-key",
+    optional(TEXT),
+    SettableAs.PROPERTY | SettableAs.READ,
+    "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
+    "the property, equal rows are counted; this needs whole `before` images. For a key-value table: the columns whose "
+    "hash chooses the partition, with the bytes of strings and binary values: `country(2),id`.",
+    of_changes=True,
+)
+CHANGES_ISOLATION = Option(
+    "changes.isolation",
+    one_of("serializable", "snapshot"),
+    SettableAs.PROPERTY,
+    "Which changes that others commit in the meantime end an UPDATE, DELETE or MERGE with "
+    "`PRAVEGA_CONCURRENT_CHANGE`. `serializable`: those of rows that it has read, or would have read. `snapshot`: "
+    "those of rows that it changes too.",
+    "serializable",
+    formats=_DEBEZIUM,
+)
+INFER_COLUMNS = Option(
+    "infer-columns",
+    one_of("schema", "sample"),
+    SettableAs.PROPERTY,
+    "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
+    "no event has one, from the values in a `sample` of events, which distinguish strings, booleans and numbers, but "
+    "not dates and decimals.",
+    "schema",
+    formats=("debezium-json", "maxwell-json"),
+)
+DEBEZIUM_TIME_PRECISION = Option(
+    "debezium.time-precision",
+    one_of("adaptive", "connect", "adaptive_time_microseconds", "isostring", "microseconds", "nanoseconds"),
+    TABLE,
+    "The connector's `time.precision.mode`. Timestamps without a schema are milliseconds with `connect`, microseconds "
+    "with `microseconds`, nanoseconds with `nanoseconds`, strings with `isostring`. The adaptive modes leave the unit "
+    "to `debezium.time-units` and the connector. If an event has a schema, the schema counts instead.",
+    "adaptive",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TIME_UNITS = Option(
+    "debezium.time-units",
+    optional(TEXT),
+    TABLE,
+    "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, with the units s, ms, us, ns. An "
+    "event without a schema does not say the unit, which depends on the column's precision in the database: ms up to 3 "
+    "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for PostgreSQL (TIMESTAMP); "
+    "numbers of Oracle, SQL Server, Db2, Informix and others are refused. A JSON object is accepted too.",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_DECIMAL = Option(
+    "debezium.decimal",
+    one_of("string", "precise", "double"),
+    TABLE,
+    "The connector's `decimal.handling.mode`, where events have no schema. `string`: strings are digits. `precise`: "
+    "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
+    "scale. Numbers and objects of scale and value are read in all modes.",
+    "string",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_BINARY = Option(
+    "debezium.binary",
+    optional(one_of("bytes", "base64", "base64-url-safe", "hex")),
+    TABLE,
+    "The connector's `binary.handling.mode`: how strings encode the bytes of BINARY columns. If the event's schema "
+    "says bytes, the schema counts instead. Not set: a string with a schema is refused, because its schema does not "
+    "say; one without a schema is base64 (the mode `bytes`), but is refused if it may also be hex (eight digits or "
+    "more).",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_UNAVAILABLE_VALUE = Option(
+    "debezium.unavailable-value",
+    TEXT,
+    TABLE,
+    "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change: a "
+    "text, or bytes as `hex:...`.",
+    "__debezium_unavailable_value",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TRUNCATES = Option(
+    "debezium.truncates",
+    BOOLEAN,
+    TABLE,
+    "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
+    "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default); the stream is still searched "
+    "for marks of snapshots, unless `debezium.snapshots` is `partial`.",
+    "true",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_SNAPSHOTS = Option(
+    "debezium.snapshots",
+    one_of("whole", "partial"),
+    TABLE,
+    "What a snapshot with marked first and last rows reads. `whole`: all rows of the table, so that earlier rows that "
+    "it lacks are gone. `partial`: the rows of a condition (`snapshot.select.statement.overrides`, "
+    "`additional-conditions` of a blocking snapshot); it replaces only the rows that it reads.",
+    "whole",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_OLDER_POSITIONS = Option(
+    "debezium.older-positions",
+    one_of("by-time", "redelivery", "new-log"),
+    TABLE,
+    "How to treat a change whose position in the database's log is older than that of the change before it. `by-time`: "
+    "it counts if the database's time is newer, because the log has begun again; otherwise it is a repeat and does "
+    "not count. `redelivery`: it never counts, for connectors that give their own time as the database's "
+    "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events without the database's time.",
+    "by-time",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_AVRO_SCHEMAS = Option(
+    "debezium.avro-schemas",
+    optional(TEXT),
+    TABLE,
+    "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
+    '`{"7": schema, ...}` or a list of objects with `id` and `schema`. As a read option, also the path of a file with '
+    "one. It is read where the query is planned; a regular file of at most 16 MiB.",
+    formats=("debezium-avro",),
+    property_type=optional(JSON_TEXT),
+)
+
+KEY_VALUE_FORMAT = "kvtable"
+"""The `format` of a key-value table, which is not a stream."""
+
+SECONDARY_KEY = Option(
+    "secondary-key",
+    optional(TEXT),
+    SettableAs.PROPERTY,
+    "Columns of the secondary key, written as those of `primary-key`: `day`, or `city(32)` with the bytes of a string. "
+    "Entries with equal primary keys share a partition, whatever their secondary keys.",
+    formats=(KEY_VALUE_FORMAT,),
+)
+VALUE_FORMAT = Option(
+    "value-format",
+    one_of("json", "avro", "raw"),
+    SettableAs.PROPERTY,
+    "How the columns outside the key are stored in the values: as a JSON or Avro document of the table's schema, or "
+    "`raw`: as the bytes of the only such column.",
+    "json",
+    formats=(KEY_VALUE_FORMAT,),
+)
+EPOCH_COLUMN = Option(
+    "epoch-column",
+    optional(TEXT),
+    SettableAs.PROPERTY,
+    "A BIGINT column outside the key, in which a streaming query writes the epoch of its micro-batch. It leaves "
+    "rows with a greater epoch alone. See [Results that change](key-value-tables.md#results-that-change).",
+    formats=(KEY_VALUE_FORMAT,),
+)
+PARTITIONS = Option(
+    "partitions",
+    whole_number(1, 1_000),
+    SettableAs.PROPERTY,
+    "Number of partitions, which are read and written in parallel. It cannot be changed later.",
+    "4",
+    formats=(KEY_VALUE_FORMAT,),
 )

@@ -20,11 +20,12 @@ def serving(
 ) -> Iterator[httpx.Client]:
     """Serve the pages of a catalog on a free port, and return a client of them. Lists wait until they are complete."""
     pytest.importorskip("starlette", reason="the extra 'ui' is not installed: make setup")
-    from pyspark_pravega.browser.application import make_server
+    from pyspark_pravega.browser.application import make_application, make_server
     from pyspark_pravega.listening import open_socket
 
     with open_socket("127.0.0.1", 0) as listening:
-        server = make_server(catalog, controller="tcp://localhost:9090", patience=patience, check=check)
+        application = make_application(catalog, controller="tcp://localhost:9090", patience=patience, check=check)
+        server = make_server(application)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

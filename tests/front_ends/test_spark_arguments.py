@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.spark.arguments import add_driver_class_path, add_jar, hide_secrets, take_options
+from pyspark_pravega.spark.arguments import SparkArguments, hide_secrets, take_options
 
 JAR = Path("/opt/adapter.jar")
 PASSWORD = "spark.sql.catalog.pravega.security.password"
@@ -14,7 +14,7 @@ VARIABLE = "SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"
 
 
 def with_jar(*arguments: str, mixed: bool = False, home: Path = Path("/nowhere"), **environment: str) -> list[str]:
-    return add_jar(arguments, JAR, mixed=mixed, environment=environment, spark_home=home)
+    return list(SparkArguments(arguments, mixed, environment, home).add_jar(JAR).arguments)
 
 
 def test_the_jar_comes_first() -> None:
@@ -55,7 +55,7 @@ def test_the_shells_mix_their_options_with_those_of_spark() -> None:
 
 def test_the_class_path_of_the_driver_is_joined(tmp_path: Path) -> None:
     def joined(*arguments: str) -> list[str]:
-        return add_driver_class_path(arguments, JAR, mixed=True, environment={}, spark_home=tmp_path)
+        return list(SparkArguments(arguments, True, {}, tmp_path).add_driver_class_path(JAR).arguments)
 
     assert joined("-x") == ["--driver-class-path", "/opt/adapter.jar", "-x"]
     assert joined("--driver-class-path", "a.jar:b") == ["--driver-class-path", "a.jar:b:/opt/adapter.jar"]

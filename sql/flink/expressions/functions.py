@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from ..dialect import build_call
 from ..report import Findings, Untranslatable
 from .inference import TEXT, infer, remember
 from .types import translate_cast
 from .zones import Zone, check_zone
 
-EQUAL = frozenset(
+_EQUAL = frozenset(
     """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
     ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
     CHAR_LENGTH CHR COALESCE CONCAT CONCAT_WS COS COSH COT COUNT CUME_DIST CURRENT_DATE CURRENT_TIMESTAMP
@@ -30,42 +31,53 @@ EQUAL = frozenset(
 )
 """Names of functions with the same meaning in both, for the arguments that docs/flink.md names."""
 
-RENAMED = {
+_RENAMED = {
     "CURRENT_ROW_TIMESTAMP": "current_timestamp",
+    "GREATEST": "greatest",
+    "INITCAP": "initcap",
     "INT": "int",
+    "LEAST": "least",
+    "LOCALTIMESTAMP": "localtimestamp",
+    "PROCTIME": "current_timestamp",
     "ROW": "struct",
     "STRUCT": "struct",
+    "TO_BASE64": "base64",
     "WEEK": "weekofyear",
     "COT": "cot",
     "REGEXP": "rlike",
 }
+_ANY_VALUE = "is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY"
+_WITHOUT_NULLS = "ignores NULLs here; in Flink one NULL makes the result NULL"
+_CHECKS = {
+    "FIRST_VALUE": f"FIRST_VALUE {_ANY_VALUE}",
+    "GREATEST": f"GREATEST {_WITHOUT_NULLS}",
+    "INITCAP": "INITCAP begins a word only after a space; in Flink after everything that is not a letter or digit",
+    "JSON_VALUE": "JSON_VALUE became get_json_object, which also gives objects and arrays, as text",
+    "LAST_VALUE": f"LAST_VALUE {_ANY_VALUE}",
+    "LEAST": f"LEAST {_WITHOUT_NULLS}",
+    "PROCTIME": "PROCTIME() became current_timestamp(), the time at which a micro-batch began",
+}
+"""What differs in every call of a function."""
+_REFUSED = {
+    "COLLECT": "COLLECT has no equivalent: Spark has no MULTISET; collect_list gives an array",
+    "CURRENT_WATERMARK": "CURRENT_WATERMARK has no equivalent: a query does not see Spark's watermark",
+    "SOURCE_WATERMARK": "SOURCE_WATERMARK has no equivalent: Pravega's own watermarks are in the hidden column "
+    "_event_time",
+    "TABLE": "LATERAL TABLE has no equivalent: register the function in Spark, and use LATERAL with it",
+}
 
 _Arguments = list[exp.Expr]
-EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
+_EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
 """Units of EXTRACT that are the same in both."""
-OWN = frozenset(("window", "session_window"))
+_OWN = frozenset(("window", "session_window"))
 """Calls that the translation itself has made."""
 
 
-def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
-    expressions = [argument if isinstance(argument, exp.Expr) else exp.convert(argument) for argument in arguments]
-    return exp.Anonymous(this=name, expressions=expressions)
-
-
-def _build_split_index(arguments: _Arguments, findings: Findings) -> exp.Expr:
-    text, delimiter, index = arguments
-    if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable(
-            "SPLIT_INDEX needs a literal as its delimiter, because Spark splits at regular expressions"
-        )
-    return _build_call("get", _build_call("split", text, re.escape(delimiter.name)), index)
-
-
-def _build_split(arguments: _Arguments, findings: Findings) -> exp.Expr:
+def _split(name: str, arguments: _Arguments) -> exp.Expr:
     text, delimiter = arguments
     if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable("SPLIT needs a literal as its delimiter, because Spark splits at regular expressions")
-    return _build_call("split", text, re.escape(delimiter.name))
+        raise Untranslatable(f"{name} needs a literal as its delimiter, because Spark splits at regular expressions")
+    return build_call("split", text, re.escape(delimiter.name))
 
 
 def _build_average(arguments: _Arguments, findings: Findings) -> exp.Expr:
@@ -74,35 +86,25 @@ def _build_average(arguments: _Arguments, findings: Findings) -> exp.Expr:
             "AVG of whole numbers is a whole number in Flink, but a fraction here: CAST it if its values are whole "
             "numbers"
         )
-    return _build_call("avg", *arguments)
-
-
-def _build_trim(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    """Return a function that trims one side. Of two arguments, Flink has the text first, Spark the characters."""
-    return lambda arguments, _: _build_call(f"{side}trim", *reversed(arguments))
+    return build_call("avg", *arguments)
 
 
 def _build_date_format(arguments: _Arguments, findings: Findings) -> exp.Expr:
     if not isinstance(arguments[1], exp.Literal) or "Y" in arguments[1].name:
         findings.check("DATE_FORMAT: Spark refuses patterns with YYYY, the year of a week; yyyy is the year of a date")
-    return _build_call("DATE_FORMAT", *arguments)
-
-
-def _build_initcap(arguments: _Arguments, findings: Findings) -> exp.Expr:
-    findings.check("INITCAP begins a word only after a space; in Flink after everything that is not a letter or digit")
-    return _build_call("initcap", *arguments)
+    return build_call("DATE_FORMAT", *arguments)
 
 
 def _build_to_timestamp(arguments: _Arguments, findings: Findings) -> exp.Expr:
     if len(arguments) > 1:
         findings.check("TO_TIMESTAMP: a text that does not match the pattern is an error here, but NULL in Flink")
-        return _build_call("to_timestamp_ntz", *arguments)
+        return build_call("to_timestamp_ntz", *arguments)
     if not _is_text_like(arguments[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
         findings.check(
             "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, where Flink keeps milliseconds, and accepts texts "
             "that are NULL in Flink, such as some with T or a zone"
         )
-    return _build_try_cast(arguments[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
+    return exp.TryCast(this=arguments[0], to=exp.DataType.build("timestamp_ntz"), safe=True)
 
 
 def _build_to_timestamp_ltz(arguments: _Arguments, findings: Findings) -> exp.Expr:
@@ -111,24 +113,20 @@ def _build_to_timestamp_ltz(arguments: _Arguments, findings: Findings) -> exp.Ex
         raise Untranslatable("TO_TIMESTAMP_LTZ of numbers must have the precision 0 or 3")
     if infer(arguments[0]) in TEXT:
         raise Untranslatable("TO_TIMESTAMP_LTZ of a text is not translated: CAST it to TIMESTAMP_LTZ")
-    return _build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", arguments[0])
+    return build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", arguments[0])
 
 
 def _build_to_date(arguments: _Arguments, findings: Findings) -> exp.Expr:
     if len(arguments) > 1:
         findings.check("TO_DATE: a text that does not match the pattern is an error here, but NULL in Flink")
-        return _build_call("to_date", *arguments)
+        return build_call("to_date", *arguments)
     if not _is_text_like(arguments[0], r"\d{4}-\d\d-\d\d"):
         findings.check("TO_DATE became TRY_CAST: it accepts some texts that are NULL in Flink, such as those with T")
-    return _build_try_cast(arguments[0], exp.DataType(this=exp.DataType.Type.DATE))
+    return exp.TryCast(this=arguments[0], to=exp.DataType.build("date"), safe=True)
 
 
 def _is_text_like(node: exp.Expr, form: str) -> bool:
     return isinstance(node, exp.Literal) and node.is_string and re.fullmatch(form, node.name) is not None
-
-
-def _build_try_cast(node: exp.Expr, kind: exp.DataType) -> exp.Expr:
-    return exp.TryCast(this=node, to=kind, safe=True)
 
 
 def _build_regexp_replace(arguments: _Arguments, findings: Findings) -> exp.Expr:
@@ -137,69 +135,33 @@ def _build_regexp_replace(arguments: _Arguments, findings: Findings) -> exp.Expr
         replacement = exp.Literal.string(re.sub(r"([\\$])", r"\\\1", replacement.name))
     else:
         findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, but none in Flink")
-    return _build_call("REGEXP_REPLACE", text, pattern, replacement)
+    return build_call("REGEXP_REPLACE", text, pattern, replacement)
 
 
-def _build_any_value(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
-        findings.check(f"{name} is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY")
-        return _build_call(name.lower(), arguments[0], exp.true())
-
-    return build
-
-
-def _build_skipping_nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
-        findings.check(f"{name} ignores NULLs here; in Flink one NULL makes the result NULL")
-        return _build_call(name.lower(), *arguments)
-
-    return build
-
-
-def _build_json_value(arguments: _Arguments, findings: Findings) -> exp.Expr:
-    findings.check("JSON_VALUE became get_json_object, which also gives objects and arrays, as text")
-    return _build_call("get_json_object", *arguments[:2])
-
-
-def _refuse(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    def build(arguments: _Arguments, findings: Findings) -> exp.Expr:
-        raise Untranslatable(f"{name} has no equivalent: {why}")
-
-    return build
-
-
-BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
+_BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "AVG": _build_average,
-    "COLLECT": _refuse("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
-    "CURRENT_WATERMARK": _refuse("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
     "DATE_FORMAT": _build_date_format,
-    "FIRST_VALUE": _build_any_value("FIRST_VALUE"),
-    "FROM_BASE64": lambda arguments, _: exp.cast(_build_call("unbase64", *arguments), "string"),
-    "GREATEST": _build_skipping_nulls("GREATEST"),
-    "INITCAP": _build_initcap,
-    "JSON_VALUE": _build_json_value,
-    "LAST_VALUE": _build_any_value("LAST_VALUE"),
-    "LEAST": _build_skipping_nulls("LEAST"),
-    "LISTAGG": lambda arguments, _: _build_call("listagg", arguments[0], *(arguments[1:] or [exp.Literal.string(",")])),
-    "LOCALTIMESTAMP": lambda arguments, _: _build_call("localtimestamp"),
-    "LTRIM": _build_trim("l"),
+    "FIRST_VALUE": lambda arguments, _: build_call("first_value", arguments[0], exp.true()),
+    "FROM_BASE64": lambda arguments, _: exp.cast(build_call("unbase64", *arguments), "string"),
+    "JSON_VALUE": lambda arguments, _: build_call("get_json_object", *arguments[:2]),
+    "LAST_VALUE": lambda arguments, _: build_call("last_value", arguments[0], exp.true()),
+    "LISTAGG": lambda arguments, _: build_call("listagg", arguments[0], *(arguments[1:] or [exp.convert(",")])),
+    # Of two arguments, Flink has the text first, Spark the characters.
+    "LTRIM": lambda arguments, _: build_call("ltrim", *reversed(arguments)),
     "RAND_INTEGER": lambda arguments, _: exp.cast(
-        exp.Mul(this=_build_call("rand", *arguments[:-1]), expression=arguments[-1]), "int"
+        exp.Mul(this=build_call("rand", *arguments[:-1]), expression=arguments[-1]), "int"
     ),
-    "REGEXP_EXTRACT": lambda arguments, _: _build_call(
-        "nullif", _build_call("regexp_extract", *arguments[:2], *(arguments[2:] or [exp.Literal.number(0)])), ""
+    "REGEXP_EXTRACT": lambda arguments, _: build_call(
+        "nullif", build_call("regexp_extract", *arguments[:2], *(arguments[2:] or [exp.convert(0)])), ""
     ),
     "REGEXP_REPLACE": _build_regexp_replace,
-    "RTRIM": _build_trim("r"),
-    "SHA224": lambda arguments, _: _build_call("sha2", arguments[0], 224),
-    "SHA256": lambda arguments, _: _build_call("sha2", arguments[0], 256),
-    "SHA384": lambda arguments, _: _build_call("sha2", arguments[0], 384),
-    "SHA512": lambda arguments, _: _build_call("sha2", arguments[0], 512),
-    "SOURCE_WATERMARK": _refuse("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
-    "SPLIT": _build_split,
-    "SPLIT_INDEX": _build_split_index,
-    "TABLE": _refuse("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
-    "TO_BASE64": lambda arguments, _: _build_call("base64", *arguments),
+    "RTRIM": lambda arguments, _: build_call("rtrim", *reversed(arguments)),
+    "SHA224": lambda arguments, _: build_call("sha2", arguments[0], 224),
+    "SHA256": lambda arguments, _: build_call("sha2", arguments[0], 256),
+    "SHA384": lambda arguments, _: build_call("sha2", arguments[0], 384),
+    "SHA512": lambda arguments, _: build_call("sha2", arguments[0], 512),
+    "SPLIT": lambda arguments, _: _split("SPLIT", arguments),
+    "SPLIT_INDEX": lambda arguments, _: build_call("get", _split("SPLIT_INDEX", arguments[:-1]), arguments[-1]),
     "TO_DATE": _build_to_date,
     "TO_TIMESTAMP": _build_to_timestamp,
     "TO_TIMESTAMP_LTZ": _build_to_timestamp_ltz,
@@ -223,10 +185,8 @@ def translate_functions(tree: exp.Expr, findings: Findings, zone: Zone) -> exp.E
 
 
 def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
-    if isinstance(node, exp.Localtimestamp):
-        return _build_call("localtimestamp")
-    if isinstance(node, exp.Column) and node.name.upper() == "LOCALTIMESTAMP" and not node.args.get("table"):
-        return _build_call("localtimestamp")
+    if isinstance(node, exp.Localtimestamp) or _is_word(node, "LOCALTIMESTAMP"):
+        return build_call("localtimestamp")
     if isinstance(node, exp.Cast):
         return translate_cast(node, findings)
     if isinstance(node, exp.Unnest) and node.args.get("offset"):
@@ -245,20 +205,26 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
         if isinstance(node, exp.Ceil):
             raise Untranslatable("CEIL(time TO unit) has no equivalent; add the unit to date_trunc")
-        return _build_call("date_trunc", node.args["to"].name.upper(), node.this)
+        return build_call("date_trunc", node.args["to"].name.upper(), node.this)
     if not isinstance(node, exp.Anonymous):
         return node
     name = node.name.upper()
-    if name == "PROCTIME":
-        findings.check("PROCTIME() became current_timestamp(), the time at which a micro-batch began")
-        return _build_call("current_timestamp")
-    if name in BUILT:
-        return BUILT[name](node.expressions, findings)
-    if name in RENAMED:
-        return _build_call(RENAMED[name], *node.expressions)
-    if name not in EQUAL and node.name not in OWN:
+    if name in _REFUSED:
+        raise Untranslatable(_REFUSED[name])
+    if name in _CHECKS:
+        findings.check(_CHECKS[name])
+    if name in _BUILT:
+        return _BUILT[name](node.expressions, findings)
+    if name in _RENAMED:
+        return build_call(_RENAMED[name], *node.expressions)
+    if name not in _EQUAL and node.name not in _OWN:
         findings.check(f"The function {node.name} is not known here, and was kept")
     return node
+
+
+def _is_word(node: exp.Expr, word: str) -> bool:
+    """Return whether a node is a word of Flink's that the parser takes for the name of a column."""
+    return isinstance(node, exp.Column) and node.name.upper() == word and not node.args.get("table")
 
 
 def _is_fractional(node: exp.Div) -> bool:
@@ -271,20 +237,20 @@ def _is_fractional(node: exp.Div) -> bool:
 
 
 def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
-    if isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP" and not node.this.args.get("table"):
-        return _build_call("map", *node.expressions)
+    if _is_word(node.this, "MAP"):
+        return build_call("map", *node.expressions)
     if not all(isinstance(index, exp.Literal) for index in node.expressions):
         text = node.sql(comments=False)
         findings.check(f"{text}: elements of an array are counted from 0 here; keys of a map stay the same")
     elif not node.expressions[0].is_string:
-        return _build_call("get", node.this, *node.expressions)  # NULL after the end, as in Flink
+        return build_call("get", node.this, *node.expressions)  # NULL after the end, as in Flink
     return node
 
 
 def _translate_extract(node: exp.Extract, findings: Findings) -> exp.Expr:
     unit = node.name.upper()
     if unit == "SECOND":
-        return _build_call("floor", node.copy())  # with the fraction, which Flink leaves out
-    if unit not in EXTRACTED:
+        return build_call("floor", node.copy())  # with the fraction, which Flink leaves out
+    if unit not in _EXTRACTED:
         findings.check(f"EXTRACT({unit} ...) is not known here, and was kept")
     return node

@@ -81,9 +81,8 @@ def infer(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Distinct) and len(node.expressions) == 1:
         return infer(node.expressions[0])
     if isinstance(node, exp.Case):
-        return _find_common_type(
-            [*(branch.args["true"] for branch in node.args["ifs"]), *_list_present(node.args.get("default"))]
-        )
+        values = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
+        return _find_common_type([value for value in values if value is not None])
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         return _infer_arithmetic(node)
     if isinstance(node, exp.Anonymous):
@@ -95,10 +94,6 @@ def remember(node: exp.Expr, kind: str | None) -> None:
     """Mark a node with its type in Flink."""
     if kind is not None:
         node.meta[_KEY] = kind
-
-
-def _list_present(node: exp.Expr | None) -> list[exp.Expr]:
-    return [] if node is None else [node]
 
 
 def _find_common_type(nodes: Sequence[exp.Expr]) -> str | None:

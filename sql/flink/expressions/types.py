@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from ..dialect import Flink, SparkOutput
+from ..dialect import Flink, SparkOutput, build_call
 from ..report import Findings, Untranslatable
 from .inference import LOCAL, NULL, TEXT, WHOLE, ZONED, infer
 
@@ -70,7 +70,8 @@ def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
     source, target = infer(node.this), infer(node)
     if target in TEXT:
         return _cast_to_text(node, source, findings)
-    if target in WHOLE and (source in TEXT or source is None) and not _is_plain_number(node.this):
+    is_plain_number = isinstance(node.this, exp.Literal) and "." not in node.this.name
+    if target in WHOLE and (source in TEXT or source is None) and not is_plain_number:
         condition = "" if source else " (its type is not known here)"
         findings.check(
             f"CAST({_name_operand(node.this)} AS {target}): Flink cuts off the fraction of a text such as '1.5', which "
@@ -88,15 +89,11 @@ def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp
             "use LEFT or RPAD"
         )
     if source == "BOOLEAN":
-        return exp.Anonymous(this="upper", expressions=[node.copy()])  # TRUE in Flink, true in Spark
+        return build_call("upper", node.copy())  # TRUE in Flink, true in Spark
     if source not in _SAME_TEXT:
         why = _OTHER_TEXT.get(source, f"Flink prints {source} differently")
         findings.check(f"CAST({_name_operand(node.this)} AS STRING): {why}")
     return node
-
-
-def _is_plain_number(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and "." not in node.name
 
 
 def _name_operand(node: exp.Expr) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..dialect import WindowTable
+from ..dialect import WindowTable, build_call
 from ..report import Findings, Untranslatable
 from .zones import Zone, check_window
 
@@ -34,12 +34,12 @@ def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Z
         raise Untranslatable(f"{kind} cannot have {len(lengths)} intervals")
     check_window(kind, column, intervals, zone, findings)
     if kind == "SESSION":
-        return _build_call("session_window", column, *lengths)
+        return build_call("session_window", column, *lengths)
     if kind == "HOP":
         slide, size, *offset = lengths
-        return _build_call("window", column, size, slide, *offset)
+        return build_call("window", column, size, slide, *offset)
     size, *offset = lengths
-    return _build_call("window", column, size, *([size.copy(), *offset] if offset else []))
+    return build_call("window", column, size, *([size.copy(), *offset] if offset else []))
 
 
 def build_bound(whole: exp.Expr, which: str) -> exp.Expr:
@@ -155,7 +155,3 @@ def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> Non
     elif isinstance(parent, exp.Mul | exp.Div | exp.Sub | exp.Add) and isinstance(replaced, exp.Sub):
         replaced = exp.Paren(this=replaced)
     node.replace(replaced)
-
-
-def _build_call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))

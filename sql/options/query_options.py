@@ -1,8 +1,6 @@
-"""Options of reads, batch and streaming."""
+"""Options of reads and writes, and settings of streaming statements in scripts."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 from ..option_types import (
     BOOLEAN,
@@ -13,9 +11,9 @@ from ..option_types import (
     PATTERN,
     TEXT,
     TIMESTAMP,
+    TRIGGER,
     Option,
     SettableAs,
-    at_least,
     between,
     one_of,
     optional,
@@ -26,7 +24,6 @@ from ..option_types import (
 STREAMS = Option(
     "streams",
     optional(NAMES),
-    None,
     SettableAs.PROPERTY | SettableAs.READ,
     "Names of streams that are read as one: `a,b,other-scope/c`. As a table property: the table is these streams, and "
     'only its name is made. As an option, of `spark.read.format("pravega")` and `readStream`.',
@@ -34,15 +31,13 @@ STREAMS = Option(
 PATTERN_OF_STREAMS = Option(
     "pattern",
     optional(PATTERN),
-    None,
     SettableAs.PROPERTY | SettableAs.READ,
     "Like `streams`, but for all streams of the scope whose whole name matches the regular expression: `sensor-.*`. It "
     "is one of [RE2](https://github.com/google/re2/wiki/Syntax), without look-around and references to groups.",
 )
 DISCOVERY_INTERVAL = Option(
     "discovery-interval",
-    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
-    timedelta(seconds=10),
+    between(DURATION, "1s", "1d"),
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming with `pattern` or `streams`: how often to look for new streams.",
     "10s",
@@ -50,7 +45,6 @@ DISCOVERY_INTERVAL = Option(
 CHANGES = Option(
     "changes",
     BOOLEAN,
-    False,
     SettableAs.READ,
     'Whether `format("pravega")` of `spark.read` and `readStream` reads the changes of the table, as '
     "`spark.read.changes` does from Spark 4.2 on. The range is given as there, by `startingVersion` and the others.",
@@ -61,7 +55,6 @@ AT_CONSUMER = "consumer"
 START_STREAM_CUT = Option(
     "start-stream-cut",
     stream_cut("earliest", "latest", AT_CONSUMER, "unbounded"),
-    "earliest",
     SettableAs.READ,
     "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for "
     "streaming queries: what arrives after the query has started. `consumer`: where the option `consumer` stands. A "
@@ -71,7 +64,6 @@ START_STREAM_CUT = Option(
 END_STREAM_CUT = Option(
     "end-stream-cut",
     stream_cut("earliest", "latest", "unbounded"),
-    "latest",
     SettableAs.READ,
     "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; for a streaming query, "
     "there is no end.",
@@ -80,21 +72,18 @@ END_STREAM_CUT = Option(
 START_VERSION = Option(
     "start-version",
     optional(whole_number(1, 2**53)),
-    None,
     SettableAs.READ,
     "The first version of the table to read. Versions are those of `CHANGES`: each commit makes one.",
 )
 END_VERSION = Option(
     "end-version",
     optional(whole_number(1, 2**53)),
-    None,
     SettableAs.READ,
     "The last version of the table to read.",
 )
 START_TIMESTAMP = Option(
     "start-timestamp",
     optional(TIMESTAMP),
-    None,
     SettableAs.READ,
     "Read the versions that were published from this time on, and what other writers appended since the version "
     "before. In a stream without versions: about what its writers wrote from this time on, by their watermarks.",
@@ -102,7 +91,6 @@ START_TIMESTAMP = Option(
 END_TIMESTAMP = Option(
     "end-timestamp",
     optional(TIMESTAMP),
-    None,
     SettableAs.READ,
     "Read the versions that were published up to this time. In a stream without versions: about what its writers had "
     "written by then, by their watermarks.",
@@ -110,7 +98,6 @@ END_TIMESTAMP = Option(
 FAIL_ON_DATA_LOSS = Option(
     "fail-on-data-loss",
     BOOLEAN,
-    True,
     SettableAs.CATALOG | SettableAs.READ,
     "Fail when events of the scan were removed before they were read. `false`: continue with the oldest event that is "
     "left.",
@@ -118,8 +105,7 @@ FAIL_ON_DATA_LOSS = Option(
 )
 MAX_BYTES_PER_TRIGGER = Option(
     "max-bytes-per-trigger",
-    at_least(BYTE_SIZE, 1, "1"),
-    1 << 30,
+    between(BYTE_SIZE, "1"),
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: the most bytes of events in a micro-batch, over all segments. One event is always read, even if it is "
     "larger.",
@@ -128,30 +114,26 @@ MAX_BYTES_PER_TRIGGER = Option(
 MAX_ROWS_PER_TRIGGER = Option(
     "max-rows-per-trigger",
     optional(whole_number(1, 2**53)),
-    None,
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: the most events in a micro-batch, over all segments.",
 )
 MIN_ROWS_PER_TRIGGER = Option(
     "min-rows-per-trigger",
     optional(whole_number(1, 2**53)),
-    None,
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: a micro-batch waits until there are at least this many events, but not longer than "
     "`max-trigger-delay`. Has no effect with the triggers `availableNow` and `once`.",
 )
 MAX_TRIGGER_DELAY = Option(
     "max-trigger-delay",
-    between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=1), "1d"),
-    timedelta(minutes=15),
+    between(DURATION, "1ms", "1d"),
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, counted from the one before.",
     "15min",
 )
 MAX_EVENT_TIME_DRIFT = Option(
     "max-event-time-drift",
-    optional(at_least(DURATION, timedelta(milliseconds=1), "1ms")),
-    None,
+    optional(between(DURATION, "1ms")),
     SettableAs.READ,
     "Streaming: segments are kept in step by event time, as far as watermarks show: a micro-batch goes no further than "
     "the first watermark that is more than this beyond the slowest segment with unread events. For tables with "
@@ -160,7 +142,6 @@ MAX_EVENT_TIME_DRIFT = Option(
 CONSUMER = Option(
     "consumer",
     optional(TEXT),
-    None,
     SettableAs.READ,
     "Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the "
     "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time. Any read "
@@ -168,8 +149,7 @@ CONSUMER = Option(
 )
 READ_WINDOW = Option(
     "read-window",
-    between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),
-    8 << 20,
+    between(BYTE_SIZE, "64k", "256m"),
     SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "8m",
@@ -177,7 +157,6 @@ READ_WINDOW = Option(
 MAX_EXPANSION = Option(
     "max-expansion",
     whole_number(1, 10_000),
-    100,
     SettableAs.CATALOG | SettableAs.READ,
     "A task that decompresses more than 1 GiB of events ends with an error if that is more than this many times what "
     "is stored. Raise it for trusted events that compress very well.",
@@ -186,7 +165,6 @@ MAX_EXPANSION = Option(
 COLUMNAR_READS = Option(
     "columnar-reads",
     BOOLEAN,
-    True,
     SettableAs.CATALOG | SettableAs.READ,
     "Spark gets the columns of a scan, and makes rows only of what it keeps. `false`: Spark gets rows. Streaming "
     "queries get columns, in real-time mode rows.",
@@ -195,7 +173,6 @@ COLUMNAR_READS = Option(
 PUSH_DOWN_AGGREGATES = Option(
     "push-down-aggregates",
     BOOLEAN,
-    True,
     SettableAs.CATALOG | SettableAs.READ,
     "Tasks of a scan begin `count`, `sum`, `avg`, `min` and `max` with GROUP BY where the result is exactly Spark's, "
     "and send a row for each group. `false`: Spark gets all rows.",
@@ -204,7 +181,6 @@ PUSH_DOWN_AGGREGATES = Option(
 PUSH_DOWN_FILTERS = Option(
     "push-down-filters",
     BOOLEAN,
-    True,
     SettableAs.CATALOG | SettableAs.READ,
     "Tasks of a scan evaluate conditions of WHERE instead of Spark, where they know exactly what Spark would do. "
     "`false`: Spark gets all rows, as in streaming queries.",
@@ -213,7 +189,6 @@ PUSH_DOWN_FILTERS = Option(
 MIN_PARTITIONS = Option(
     "min-partitions",
     optional(whole_number(1, 100_000)),
-    None,
     SettableAs.CATALOG | SettableAs.READ,
     "How many tasks a batch scan should have at least, as far as borders between events are known: a segment is "
     "divided where an earlier scan noted a border, or where a commit ended. Not set: one task reads a segment, unless "
@@ -221,8 +196,7 @@ MIN_PARTITIONS = Option(
 )
 MAX_BYTES_PER_TASK = Option(
     "max-bytes-per-task",
-    optional(at_least(BYTE_SIZE, 1, "1")),
-    None,
+    optional(between(BYTE_SIZE, "1")),
     SettableAs.CATALOG | SettableAs.READ,
     "How many bytes a task of a batch scan should read at most, as far as borders between events are known; see "
     "`min-partitions`.",
@@ -230,7 +204,6 @@ MAX_BYTES_PER_TASK = Option(
 UNORDERED = Option(
     "unordered",
     BOOLEAN,
-    False,
     SettableAs.READ,
     "Streaming: tasks may take the events of one segment side by side, so that `min-partitions` and "
     "`max-bytes-per-task` divide large micro-batches too. Otherwise events of a routing key keep their order.",
@@ -239,7 +212,6 @@ UNORDERED = Option(
 LOOKUP_KEYS_MAX = Option(
     "lookup-keys.max",
     whole_number(0, 20_000),
-    20_000,
     SettableAs.CATALOG | SettableAs.READ,
     "The most keys of a key-value table that a scan looks up one by one, for conditions on all key columns and for "
     "joins. A scan that wants more reads the whole table.",
@@ -247,8 +219,7 @@ LOOKUP_KEYS_MAX = Option(
 )
 LOOKUP_KEYS_TIMEOUT = Option(
     "lookup-keys.timeout",
-    optional(between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d")),
-    None,
+    optional(between(DURATION, "100ms", "1d")),
     SettableAs.CATALOG | SettableAs.READ,
     "How long each task of a scan may take to look up keys of a key-value table, one by one; then the query fails. "
     "Without it, `retry-timeout` limits each request.",
@@ -256,7 +227,6 @@ LOOKUP_KEYS_TIMEOUT = Option(
 PUSH_DOWN_ROUTING_KEY = Option(
     "push-down-routing-key",
     BOOLEAN,
-    True,
     SettableAs.CATALOG | SettableAs.READ,
     "A scan with conditions on the routing key reads only the segments that can have such a key, if the table has "
     "`routing-key.of-all-events`; needs `push-down-filters`. `false`: it reads all segments.",
@@ -265,7 +235,6 @@ PUSH_DOWN_ROUTING_KEY = Option(
 MODE = Option(
     "mode",
     one_of("failfast", "permissive", "dropmalformed"),
-    "failfast",
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
     "What happens to an event that cannot be decoded. `failfast`: the query fails and names the event. `permissive`: "
     "the event becomes a row of nulls, with the reason in `_error` and its bytes in `_raw`. `dropmalformed`: the event "
@@ -275,7 +244,6 @@ MODE = Option(
 DEAD_LETTER = Option(
     "dead-letter",
     optional(TEXT),
-    None,
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
     "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of "
     "the result. The stream is a table itself. As a table property: only one in the table's scope, which CREATE TABLE "
@@ -284,15 +252,13 @@ DEAD_LETTER = Option(
 SCHEMA_VERSION = Option(
     "schema-version",
     optional(whole_number(0, 2**31 - 1)),
-    None,
     SettableAs.READ,
     "Version in the schema registry, counted from 0, that gives the table its columns. Not set: the latest.",
 )
 
 CURRENT_ROWS_MEMORY = Option(
     "current-rows.memory",
-    between(BYTE_SIZE, 1 << 20, "1m", 1 << 30, "1g"),
-    256 << 20,
+    between(BYTE_SIZE, "1m", "1g"),
     SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task uses to find the current rows of a table of changes; the rest goes to temporary files.",
     "256m",
@@ -300,10 +266,94 @@ CURRENT_ROWS_MEMORY = Option(
 CURRENT_ROWS_REMEMBERED_IN = Option(
     "current-rows.remembered-in",
     optional(DIRECTORY),
-    None,
     SettableAs.CATALOG | SettableAs.READ,
     "Directory in which scans of tables of changes with a primary key leave the current rows that they found, so that "
     "the next scan reads only newer events. Any file system that Spark can have a checkpoint in: "
     "`s3a://bucket/rows`. Not set: every scan reads all events. Whoever may read or write these files can read or "
     "change rows. See [Remembered rows](debezium/semantics.md#remembered-rows).",
+)
+
+TRANSACTION_LEASE = Option(
+    "transaction.lease",
+    between(DURATION, "10s", "600s"),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "How long Pravega keeps a transaction without a sign of life from the driver. The driver sends one every third of "
+    "this time. Until the first one, which it sends at once, Pravega keeps the transaction for at least 87 s. The "
+    "statement itself may run for a day.",
+    "60s",
+)
+TRANSACTION_TIMEOUT = Option(
+    "transaction.timeout",
+    between(DURATION, "1s", "1d"),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "How long an INSERT waits for its turn among others, and until the server says that its transaction is committed.",
+    "5min",
+)
+SPOOL_MEMORY = Option(
+    "spool.memory",
+    between(BYTE_SIZE, "1m", "1t"),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "Bytes of encoded events that a writing task holds. A task with more of them sends events before its input has "
+    "ended.",
+    "32m",
+)
+
+WRITE_MODE = Option(
+    "write-mode",
+    one_of("transactional", "at-least-once", "best-effort"),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "What a write promises. `transactional`: all rows become visible together, those of a micro-batch exactly once. "
+    "`at-least-once`: each row is visible as soon as it is stored; a task or a micro-batch that is run again writes "
+    "its rows again. `best-effort`: the same, but rows that servers do not accept are lost, with a warning.",
+    "transactional",
+)
+TXN_APP_ID = Option(
+    "txn-app-id",
+    optional(TEXT),
+    SettableAs.WRITE,
+    "With `txn-version`, makes a write idempotent: the name of the application that numbers the writes, for example a "
+    "query that writes in `foreachBatch`. A table remembers the names until it is dropped.",
+)
+TXN_VERSION = Option(
+    "txn-version",
+    optional(whole_number(0)),
+    SettableAs.WRITE,
+    "Number of a write, for example that of a micro-batch. A write is skipped unless its number is greater than all "
+    "numbers that the table has for the same `txn-app-id`.",
+)
+STREAM_COLUMN = Option(
+    "stream-column",
+    optional(TEXT),
+    SettableAs.WRITE,
+    "A STRING column that names the stream of each row, in the scope of the table that is written to. These streams "
+    "must have its columns and format. The column itself is written only if the table has it. See "
+    "[Several streams](streaming.md#several-streams).",
+)
+
+CHECKPOINT = Option(
+    "pravega.stream.checkpoint",
+    optional(TEXT),
+    SettableAs.SCRIPT,
+    "Directory of the checkpoints. Every streaming statement keeps its checkpoint in a folder of its name below it.",
+)
+STREAM_NAME = Option(
+    "pravega.stream.name",
+    optional(TEXT),
+    SettableAs.SCRIPT,
+    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Not set: the "
+    "full name of the table that the statement writes to. Two statements that write to one table need names.",
+)
+TRIGGER_OF_BATCHES = Option(
+    "pravega.stream.trigger",
+    optional(TRIGGER),
+    SettableAs.SCRIPT,
+    "When a micro-batch begins: at this interval; with `available now`, until everything is read that existed at the "
+    "start, in batches within the limits; `once` does that in one batch. Not set: when the one before ends.",
+)
+OUTPUT_MODE = Option(
+    "pravega.stream.mode",
+    one_of("append", "complete", "update"),
+    SettableAs.SCRIPT,
+    "Spark's output mode. Pravega tables accept `append`.",
+    "append",
 )

@@ -1,0 +1,56 @@
+"""What commands that ask servers share: the options that name these, and errors as a line on the terminal."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyspark_pravega.errors import PravegaError
+
+if TYPE_CHECKING:
+    from pyspark_pravega.client import Pravega
+
+_CONTROLLER = {"controller-uri": "Controller of Pravega, e.g. tcp://host:9090."}
+_REGISTRY = {"schema-registry-uri": "Schema registry, e.g. http://host:9092."}
+
+
+@contextmanager
+def show_errors() -> Iterator[None]:
+    """Raise click's error, with the text for users and exit code 1, in place of a PravegaError of the body."""
+    try:
+        yield
+    except PravegaError as error:
+        raise click.ClickException(error.for_user()) from error
+
+
+def add_server_options(function: Callable[..., None], *, registry: bool = True) -> Callable[..., None]:
+    """Add `--controller-uri` and `--schema-registry-uri` to a command, and show its errors.
+
+    The command gets the addresses that are given as `settings` of a catalog's conf.
+    """
+    options = {**_CONTROLLER, **(_REGISTRY if registry else {})}
+
+    @functools.wraps(function)
+    def command(**arguments: Any) -> None:
+        addresses = {key: arguments.pop(key.replace("-", "_")) for key in options}
+        with show_errors():
+            function(**arguments, settings={key: text for key, text in addresses.items() if text is not None})
+
+    for key, text in reversed(options.items()):
+        click.option(f"--{key}", metavar="URI", help=text)(command)
+    return command
+
+
+def connect_client(settings: Mapping[str, str]) -> Pravega:
+    """Connect to the servers that these settings and the environment name. Raises InvalidOptionError."""
+    from pyspark_pravega.client import connect
+    from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
+    from pyspark_pravega.sql.options import resolve
+
+    options = resolve(conf=settings, env=os.environ)
+    return connect(read_client_config(options), first_contact=read_first_contact(options))
