@@ -285,20 +285,3 @@ def _read_microseconds(options: o.Options, option: o.Option[datetime | None]) ->
 def format_time(microseconds: int) -> str:
     """Return a time (microseconds since 1970) in UTC."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
-
-
-__all__ = [
-    "ENDS",
-    "STARTS",
-    "Bound",
-    "check_unbounded",
-    "describe_bounds",
-    "describe_mark",
-    "find_end_bound",
-    "find_end_option",
-    "find_start_bound",
-    "format_time",
-    "has_end",
-    "read_named_cut",
-    "require_mark",
-]

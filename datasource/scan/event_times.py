@@ -127,6 +127,3 @@ def has_passed(
 ) -> bool:
     """Return whether a cut lies after a watermark in every segment. `ranges`: the keys of segments, where known."""
     return all(mark.is_before(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
-
-
-__all__ = ["EventTimes", "SegmentTimes", "Steps", "has_passed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
@@ -20,7 +21,7 @@ from ..positions.bounds import describe_bounds, find_end_bound, find_end_option,
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
-from .admission import NO_LIMITS, Limits, Walker, admit
+from .admission import NO_LIMITS, Limits, admit, make_walk
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import (
     EndCut,
@@ -36,6 +37,7 @@ from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .source_progress import Progress
 
 LOG = logging.getLogger(__name__)
+Offset = TypeVar("Offset")
 
 TOO_FEW_REST = 0.1
 """Pause in seconds while there are too few rows: counting them costs more than looking for events."""
@@ -68,11 +70,11 @@ class StreamedTable:
 
 
 @dataclass(frozen=True)
-class BatchEnd:
+class BatchEnd(Generic[Offset]):
     """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
 
-    offset: SourceOffset
-    latest: SourceOffset
+    offset: Offset
+    latest: Offset
     metrics: Mapping[str, str]
 
 
@@ -84,7 +86,8 @@ class TableStream:
         self._segments = segments
         self._read = read
         self._log = CommitLog(pravega, read.stream, timeout=read.options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-        self._progress = Progress(pravega, segments, self._log)
+        self.walk = make_walk(pravega, read.stream, read.options)
+        self.progress = Progress(pravega, segments, self._log, self.walk)
 
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
@@ -109,47 +112,35 @@ class TableStream:
         return self._read.offset(self._tail().positions)
 
     def end(
-        self,
-        since: SourceOffset,
-        last: SourceOffset | None = None,
-        limits: Limits = NO_LIMITS,
-        memory: QueryMemory | None = None,
-    ) -> BatchEnd:
+        self, since: SourceOffset, last: SourceOffset | None, limits: Limits, memory: QueryMemory
+    ) -> BatchEnd[SourceOffset]:
         """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
-        memory = QueryMemory() if memory is None else memory
-        bounds = [None if last is None else last.cut, self._end_bound()]
-        walker = self.walker()
+        bounds = self._bounds(last)
         ahead = memory.ahead.take(self._key(since.cut.positions, bounds, limits))
-        tails = {} if ahead is None else self._segments.ends(ahead.ends)
-        if ahead is None:
-            seen = find_frontier(self._segments, since.cut.positions, *bounds)
-            if not seen.bytes and not seen.lost:
-                pause_between_looks(len(since.cut.positions))
-                return self._end_without_events(since, seen, memory)
-            frontier = self._frontier(since.cut.positions, bounds)
+        if ahead is not None:
+            tails = self._segments.ends(ahead.ends)
+        else:
+            frontier = self.frontier(since, last)
             if not frontier.bytes:
+                pause_between_looks(len(since.cut.positions))
                 return self._end_without_events(since, frontier, memory)
-            if last is None and not memory.is_due(walker, frontier, limits):
+            if last is None and not memory.is_due(self.walk, frontier.begins, frontier.ends, limits):
                 cancellation.sleep(TOO_FEW_REST)
                 return self._end_without_events(since, frontier, memory)
-            ahead = self._admit(frontier, limits, memory.pace)
-            tails = frontier.tails
+            ahead, tails = self._admit(frontier, limits, memory.pace), frontier.tails
         memory.begin(ahead.frontier)
-        reached = enter_successors(self._segments, since.cut.positions, ahead.ends, *bounds)
-        metrics = self._progress.measure(reached, tails, walker, memory)
+        end = self.reached(since, ahead.ends, last)
+        reached = end.cut.positions
+        metrics = self.progress.measure(reached, tails, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
             memory.ahead.begin(
                 self._key(reached, bounds, limits),
                 lambda: self._admit(self._frontier(reached, bounds), limits, memory.pace),
             )
-        return BatchEnd(
-            self._read.offset(reached, since.begin if since.is_first else None),
-            self._read.offset(tails),
-            metrics.texts,
-        )
+        return BatchEnd(end, self._read.offset(tails), metrics.texts)
 
     def head(self) -> SourceOffset:
         """Return where the stream begins now."""
@@ -160,19 +151,14 @@ class TableStream:
 
         Raises DataLossError for events that were removed before the query could read them.
         """
-        bounds = [None if last is None else last.cut, self._end_bound()]
+        bounds = self._bounds(last)
         seen = find_frontier(self._segments, since.cut.positions, *bounds)
         return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
 
     def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
         """Return the offset of a micro-batch that reads up to `ends`; successors replace completely read segments."""
-        bounds = [None if last is None else last.cut, self._end_bound()]
-        positions = enter_successors(self._segments, since.cut.positions, ends, *bounds)
+        positions = enter_successors(self._segments, since.cut.positions, ends, *self._bounds(last))
         return self._read.offset(positions, since.begin if since.is_first else None)
-
-    def measure_progress(self, reached: SegmentOffsets, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
-        """Return the metrics of a query that has read up to `reached`."""
-        return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
     def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
@@ -183,7 +169,7 @@ class TableStream:
         drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
         if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
             ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
-        return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
+        return Admission(frontier, admit(self.walk, frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
         frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
@@ -194,14 +180,11 @@ class TableStream:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
         return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
 
-    def _end_without_events(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
-        metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
+    def _end_without_events(
+        self, since: SourceOffset, frontier: Frontier, memory: QueryMemory
+    ) -> BatchEnd[SourceOffset]:
+        metrics = self.progress.measure(frontier.begins, frontier.tails, memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
-
-    def walker(self) -> Walker:
-        """Return a walker over the stream's events."""
-        strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
-        return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for removed events."""
@@ -243,6 +226,10 @@ class TableStream:
         frontier = find_frontier(self._segments, since.cut.positions)
         self._check_lost(frontier)
         return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
+
+    def _bounds(self, last: SourceOffset | None) -> Sequence[StreamCut | None]:
+        """Return the cuts that a micro-batch must not pass."""
+        return None if last is None else last.cut, self._end_bound()
 
     def _end_bound(self) -> EndCut | None:
         options = self._read.options
@@ -299,6 +286,3 @@ def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
     more = [f"and ranges of {len(lost) - 10} more segments"] if len(lost) > 10 else []
     text = ", ".join([*texts, *more])
     return text[0].upper() + text[1:]
-
-
-__all__ = ["BatchEnd", "StreamedTable", "TableStream"]

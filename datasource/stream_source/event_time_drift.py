@@ -162,6 +162,3 @@ def _find_place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float,
     if position is not None:
         return max(position, 0)  # writers note -1 for segments that they have not written to
     return 0 if mark.is_before(segment, 0, ranges.get(segment)) else beyond
-
-
-__all__ = ["EventTimePace", "TimeAhead", "check_times", "keep_in_step"]

@@ -247,15 +247,3 @@ def find_end_within(segment: int, cut: StreamCut) -> int:
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
     later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
     return 0 if later else _BEYOND
-
-
-__all__ = [
-    "EndCut",
-    "Frontier",
-    "SegmentOffsets",
-    "StreamSegments",
-    "enter_successors",
-    "find_end_within",
-    "find_frontier",
-    "pause_between_looks",
-]

@@ -11,20 +11,17 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
 
-from ..tables.stream_table import StreamTable
-from .admission import Backlog, Key, Limits, Walks, count_up_to
+from .admission import Key, Limits, Walk, count_up_to
 from .event_time_drift import EventTimePace
 from .frontier import Frontier, StreamSegments
 
 LOG = logging.getLogger(__name__)
-FoundByName: TypeAlias = Mapping[str, tuple[StreamTable, str | None]]
-"""Tables of streams, with the identities of these."""
 T = TypeVar("T")
 
 
@@ -97,13 +94,13 @@ class QueryMemory:
         with self.lock:
             return self.members.setdefault(name, QueryMemory())
 
-    def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
+    def is_due(self, walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> bool:
         """Return whether there are enough rows for a micro-batch, or the delay is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:
             return True
-        return count_up_to(walker, backlog.begins, backlog.ends, limits.min_rows) >= limits.min_rows
+        return count_up_to(walk, begins, ends, limits.min_rows) >= limits.min_rows
 
     def begin(self, frontier: Frontier) -> None:
         """Note that a micro-batch begins, and what was lost before it."""
@@ -111,19 +108,6 @@ class QueryMemory:
             self.began = time.monotonic()
             self.lost_bytes += sum(end - begin for _, begin, end in frontier.lost if end is not None)
             self.lost_ranges += len(frontier.lost)
-
-
-@dataclass
-class FoundStreams:
-    """The streams that a query reads as one, as they were last found: by name, with their tables and identities.
-
-    `unfinished` are those that seem to be under creation, with the times at which they were first seen.
-    """
-
-    at: float
-    streams: FoundByName
-    unfinished: dict[str, float] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class SourceMemory:

@@ -159,6 +159,3 @@ class _Events:
             f"Segment {self._segment} cannot be followed: {reason}. It is unknown where the next event begins. A query "
             "with another trigger can skip these bytes: see the read option 'mode'."
         )
-
-
-__all__ = ["FollowPlan", "FollowingReader", "follow"]

@@ -56,7 +56,7 @@ class Query:
             return None
         return self.batch(since, SourceOffset.from_json(end.to_json()))
 
-    def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd:
+    def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd[SourceOffset]:
         """Return where the next micro-batch ends."""
         read, stream = self.read()
         return stream.end(since, last, read_limits(read.options), self.memory.query("checkpoint"))
