@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +121,7 @@ class DispatchWriter(DataSourceArrowWriter):
         partition = context.partitionId() if context is not None else 0
         with (
             borrow_connection(spec.config) as pravega,
-            TaskOutput(pravega.segments, spec.settings.spool_memory, partition) as output,
+            closing(TaskOutput(pravega.segments, spec.settings.spool_memory, partition)) as output,
         ):
             targets = _Targets(pravega, spec, partition, output)
             try:

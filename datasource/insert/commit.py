@@ -127,7 +127,9 @@ class Commit:
             raise make_lost_track_error(self._stream)
         try:
             if not equal:
-                self._copy(messages)
+                settings = self._settings
+                self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
+                self.step = Step.COMPARED
             self._commit(sum(message.rows for message in messages), add_up_content(messages), request.companion)
         except PravegaError as error:
             self._resolve(error)
@@ -168,12 +170,6 @@ class Commit:
                 return False
         self.step = Step.COMPARED
         return True
-
-    def _copy(self, messages: Sequence[InsertMessage]) -> None:
-        """Put a copy of what the winning tasks wrote in the place of the transaction."""
-        settings = self._settings
-        self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
-        self.step = Step.COMPARED
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""

@@ -14,7 +14,6 @@ from pyspark_pravega.errors import (
     PravegaError,
     ServerTimeoutError,
     ServerUnavailableError,
-    TransactionMismatchError,
     TransactionNotOpenError,
     TransactionOutcomeUnknownError,
 )
@@ -68,30 +67,6 @@ def clean_up(step: Callable[[], None]) -> None:
 def make_ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
     """Make the error for a transaction that ended before it was committed."""
     return TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
-
-
-def make_mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for bytes of failed attempts that cannot be distinguished from those of the others."""
-    return TransactionMismatchError(
-        f"Transaction {transaction.id} on stream {transaction.stream} mixes bytes of failed attempts with those of the "
-        f"tasks that succeeded. It was aborted. {unit.write_again}."
-    )
-
-
-def make_scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for a stream whose present segments cannot take a copy of a transaction."""
-    return TransactionMismatchError(
-        f"Stream {transaction.stream} was scaled while transaction {transaction.id} held bytes of failed attempts. It "
-        f"was aborted. {unit.write_again}."
-    )
-
-
-def make_lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for a transaction that does not hold what the reports say."""
-    return TransactionMismatchError(
-        f"Transaction {transaction.id} on stream {transaction.stream} does not hold what its tasks wrote. It was "
-        f"aborted. {unit.write_again}."
-    )
 
 
 def make_lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,14 +34,13 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     TransactionNotOpenError,
 )
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
+from .commit import WriteSettings
 from .noted_times import ReachedTime
-from .outcomes import Unit
 from .reports import InsertMessage, SegmentWrite
 from .routes import KeyPositions, make_key_hasher
 from .task_output import TaskOutput
@@ -58,10 +57,21 @@ class InsertSpec:
     segments: tuple[SegmentRange, ...]
     endpoints: dict[int, Endpoint]
     token: str = field(repr=False)
-    lease_ms: int
-    spool_memory: int
+    settings: WriteSettings
     encoding_id: int | None
-    unit: Unit
+
+    def rejoin(self, pravega: Pravega) -> Transaction:
+        """Return the transaction, which is kept alive until it is stopped or has ended."""
+        transaction = Transaction(
+            pravega.controller,
+            self.table.stream,
+            self.transaction,
+            list(self.segments),
+            self.settings.lease_ms,
+            self.token,
+        )
+        transaction.keep_alive()
+        return transaction
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -82,16 +92,13 @@ class InsertWriter(DataSourceArrowWriter):
         partition = context.partitionId() if context is not None else 0
         with borrow_connection(spec.config) as pravega:
             stream, segments = spec.table.stream, pravega.segments
-            transaction = Transaction(
-                pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
-            )
             # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
-            transaction.keep_alive()
+            transaction = spec.rejoin(pravega)
             try:
                 segments.seed_token(stream, spec.token)
                 for segment_id, endpoint in spec.endpoints.items():
                     segments.seed_location(stream, segment_id, endpoint)
-                with TaskOutput(segments, spec.spool_memory, partition) as output:
+                with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
                     rows = TaskRows(spec, partition, output)
                     rows.take_all(iterator)
                     report = rows.report(output.finish())
@@ -99,7 +106,7 @@ class InsertWriter(DataSourceArrowWriter):
                 raise transaction.explain_end() from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
                 # A commit begins only when all tasks have succeeded.
-                raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
+                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:
                 transaction.stop()
         return report
@@ -111,9 +118,7 @@ class TaskRows:
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         table = spec.table
         self._spec, self._partition, self._output = spec, partition, output
-        self._encoder = find_format(table.format).encoder(
-            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-        )
+        self._encoder = table.make_encoder(spec.schema, spec.encoding_id)
         self._fit = make_length_check(table.schema)
         self._router = _make_router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]
@@ -137,7 +142,8 @@ class TaskRows:
             yield
         except (InvalidRowError, EventTooLargeError) as error:
             spec = self._spec
-            raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+            nothing_visible = spec.settings.unit.nothing_visible
+            raise type(error)(f"Table {spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
         def find_room(number: int, size: int, events: int) -> memoryview:

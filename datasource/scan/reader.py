@@ -268,7 +268,7 @@ def _read_slice(
         if plan.bad_events.dead_letter is not None:
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events, plan.table.stream, piece.segment_id, work)
-            opened.enter_context(letters)
+            opened.callback(letters.close)
         span = partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS

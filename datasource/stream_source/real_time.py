@@ -87,7 +87,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         letters = None
         if scan.bad_events.dead_letter is not None:
             letters = DeadLetters(pravega, scan.bad_events, stream, segment_id)
-            opened.enter_context(letters)
+            opened.callback(letters.close)
         decoder = SliceDecoder(scan, make_event_decoder(scan), address.name, letters)
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
         opened.callback(follower.close)

@@ -12,8 +12,9 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.stream_source.admission import NO_LIMITS
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.memory import Admission
+from pyspark_pravega.datasource.stream_source.memory import Admission, QueryMemory
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.catalog.streaming.changes_streams import scale
 from tests.catalog.tables.test_debezium import create_stream, write
@@ -300,7 +301,7 @@ def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: Ne
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
     with pytest.raises(StreamNotFoundError, match="there is no stream|has been dropped"):
-        reading.end(since, last if end == "available now" else None)
+        reading.end(since, last if end == "available now" else None, NO_LIMITS, QueryMemory())
     new_stream(2)
     with pytest.raises(CheckpointError, match="was dropped and recreated"):
         query.end(since, last if end == "available now" else None)
