@@ -241,9 +241,8 @@ def _find_only(options: o.Options, group: tuple[o.Option[Any], ...]) -> o.Option
 
 
 def _find_cut(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
-    versions = log.versions(number, number)
-    if versions:
-        return versions[0].cut
+    if (version := log.version(number)) is not None:
+        return version.cut
     newest = log.newest()
     if not newest:
         allowed = "it has no versions, because nothing was committed to it. Leave the option out"
@@ -261,7 +260,7 @@ def _find_oldest(
 
     Raises InvalidOptionError if it cannot be one.
     """
-    oldest: Version | MarkedTimes | None = log.oldest()
+    oldest: Version | MarkedTimes | None = log.version(1)
     if oldest is None:
         oldest = MarkedTimes.of(pravega, stream)
         if not oldest.marks:

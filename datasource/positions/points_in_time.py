@@ -70,7 +70,7 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
     version = log.find_newest_by(timestamp)
     if version is not None:
         return Point(version.cut, version.number)
-    first = log.oldest()
+    first = log.version(1)
     if first is not None:
         raise InvalidOptionError(
             f"{shown} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
@@ -92,8 +92,8 @@ def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
     cut, newest = log.tail(lambda until: until or measure_tail(pravega, stream))
-    version = log.versions(newest, newest) if newest else []
-    return Point(cut, newest if version and version[0].cut == cut else None)
+    version = log.version(newest)
+    return Point(cut, newest if version is not None and version.cut == cut else None)
 
 
 def create_tag(
@@ -146,10 +146,9 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
 
 def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, shown: str) -> Point:
     log = CommitLog(pravega, stream)
-    versions = log.versions(number, number) if number else []
-    if versions:
-        return Point(versions[0].cut, number)
-    first, newest = log.oldest(), log.newest()
+    if (version := log.version(number)) is not None:
+        return Point(version.cut, number)
+    first, newest = log.version(1), log.newest()
     if first is None:
         reason = (
             "it has no versions, because no INSERT or streaming query has committed to it. Give a tag or a stream cut: "
@@ -158,8 +157,7 @@ def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, shown: 
     elif number < first.number:
         reason = f"the oldest one in its commit log is {_describe_version(first)}"
     else:
-        [last] = log.versions(newest, newest) or [first]
-        reason = f"the newest one is {_describe_version(last)}"
+        reason = f"the newest one is {_describe_version(log.version(newest) or first)}"
     raise InvalidOptionError(f"{shown} {number} is not possible on stream {stream}: {reason}.")
 
 

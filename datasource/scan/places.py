@@ -22,7 +22,7 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 
 from ..positions.snapshot import SegmentSlice
 from ..tables.hidden_columns import HIDDEN_COLUMNS, POSITION_COLUMNS
-from .conditions import COLUMN, LITERAL, Condition, Sieve
+from .conditions import COLUMN, LITERAL, Condition, Sieve, Term
 
 _SEGMENT, _OFFSET, _POINTER = POSITION_COLUMNS
 _COLUMNS = StructType([HIDDEN_COLUMNS[name][0] for name in POSITION_COLUMNS])
@@ -114,14 +114,14 @@ def _make_mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.boo
 
 def _can_locate(condition: Condition) -> bool:
     """Return whether samples of offsets and pointers suffice to locate the events that fulfil a condition."""
-    stack: list[bool] = []
-    for term in condition.terms:
-        split = len(stack) - term.children
-        if any(stack[split:]) and term.name not in _COMPARES_WHOLE:
-            return False  # such as LIKE, whose result for one pointer says nothing about others
-        del stack[split:]
-        stack.append(term.name == COLUMN and term.value == _POINTER)
-    return True
+
+    def locate(term: Term, children: list[bool | None]) -> bool | None:
+        """Return whether a term is the pointer; None if samples do not suffice."""
+        if None in children or (any(children) and term.name not in _COMPARES_WHOLE):
+            return None  # such as LIKE, whose result for one pointer says nothing about others
+        return term.name == COLUMN and term.value == _POINTER
+
+    return condition.fold(locate) is not None
 
 
 def _list_numbers(condition: Condition) -> list[int]:

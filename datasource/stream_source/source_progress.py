@@ -104,7 +104,7 @@ class Progress:
     def _find_first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
         """Return the first version that is not completely read, searching from `first` in steps that double."""
         low, step = first, 1
-        while (versions := self._log.versions(low + step - 1, low + step - 1)) and is_read(versions[0]):
+        while (version := self._log.version(low + step - 1)) is not None and is_read(version):
             low, step = low + step, step * 2
         candidates = self._log.versions(low, low + step - 1)
         return next((version for version in candidates if not is_read(version)), None)
