@@ -7,21 +7,16 @@ commit log says which transactions are being committed; lengths that were measur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from itertools import compress
 
-from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.cancellation import run_in_background
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side, run_in_background
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
-
-_THREADS = 8
-"""Segments of a sealed stream that are asked for their successors at the same time."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,9 +97,7 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     def is_last(segment: int) -> bool:
         return not pravega.controller.successors(stream, segment)
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        are_last = threads.map(cancellation.carry_over(is_last), segments)
-        return [segment for segment, last in zip(segments, are_last, strict=True) if last]
+    return list(compress(segments, map_side_by_side(is_last, segments)))
 
 
 def _measure(

@@ -9,7 +9,6 @@ to the segments with the largest backlogs. At least one event is admitted, howev
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -18,8 +17,6 @@ from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border,
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql import options as o
 
-_WALKS = 8
-"""Segments that are walked at the same time."""
 _WORTH = 8
 """The rest of a limit is worth another walk if it is more than 1/8 of it."""
 
@@ -78,8 +75,7 @@ def admit(walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], l
         shares = compute_share(limits.max_bytes, segment), compute_share(limits.max_rows, segment)
         return walk(segment, begins[segment], ends[segment], *shares)
 
-    with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:
-        walked = dict(zip(backlog, threads.map(cancellation.carry_over(walk_share), backlog), strict=True))
+    walked = dict(zip(backlog, cancellation.map_side_by_side(walk_share, backlog), strict=True))
     reached = {**begins, **{segment: result.offset for segment, result in walked.items()}}
     left_bytes = _subtract(limits.max_bytes, sum(result.offset - begins[segment] for segment, result in walked.items()))
     left_rows = _subtract(limits.max_rows, sum(result.events for result in walked.values()))

@@ -9,11 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
 
@@ -30,21 +29,14 @@ class Ahead(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begun: tuple[Hashable, Future[T]] | None = None
+        self._begun: tuple[Hashable, Callable[[], T]] | None = None
 
     def begin(self, key: Hashable, work: Callable[[], T]) -> None:
         """Begin work whose result will be taken by its key."""
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
+        with cancellation.shield():  # it is not a part of the call that begins it
+            wait_for_result = cancellation.run_in_background(work)
         with self._lock:
-            self._begun = key, future
-        threading.Thread(target=run, name="fetch ahead", daemon=True).start()
+            self._begun = key, wait_for_result
 
     def take(self, key: Hashable) -> T | None:
         """Wait for the work with a key, and return its result; None if there is no such work, or it failed.
@@ -56,7 +48,7 @@ class Ahead(Generic[T]):
         if begun is None or begun[0] != key:
             return None
         try:
-            return begun[1].result()
+            return begun[1]()
         except Exception as error:  # of whatever kind: the caller will try again
             LOG.info("Fetching ahead failed: %s", error)
             return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
@@ -36,7 +35,6 @@ _SEGMENTS_OF_A_LOOK = 8
 """How many segments more cost as much as looking at another stream."""
 _FEW_STREAMS = 16
 """The most streams that are reported one by one."""
-_THREADS = 8
 _SUMMED = ("bytesBehind", "estimatedEventsBehind", "lostBytes", "lostRanges")
 T = TypeVar("T")
 _Segment: TypeAlias = tuple[str, int]
@@ -215,9 +213,8 @@ class MergedTableStream:
                     raise
                 return None
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            answers = zip(names, threads.map(cancellation.carry_over(ask_unless_gone), names), strict=True)
-            return {name: answer for name, answer in answers if answer is not None}
+        answers = zip(names, cancellation.map_side_by_side(ask_unless_gone, names), strict=True)
+        return {name: answer for name, answer in answers if answer is not None}
 
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]

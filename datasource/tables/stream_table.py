@@ -147,15 +147,14 @@ def make_entries_table(stream: Stream, format: str, columns: StructType, keys: K
     return StreamTable(stream, format, "none", columns, kind=KindName.ENTRIES, keys=keys, **more)
 
 
-def find_kind_of_events(format: str, event_type: str | None) -> KindName:
-    """Return the kind of a table of a format that has the events of one type, or of all (None)."""
-    kind = find_kind_of_format(format)
-    return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind
+def find_kind_of_format(format: str, event_type: str | None = None) -> KindName:
+    """Return the kind of a table whose events, those of one type or all (None), are in `format`.
 
-
-def find_kind_of_format(format: str) -> KindName:
-    """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
-    return KindName.CHANGES if is_change_format(format) else KindName.EVENTS
+    Raises InvalidOptionError for an unknown format.
+    """
+    if is_change_format(format):
+        return KindName.CHANGES
+    return KindName.EVENTS if event_type is None else KindName.TYPED_EVENTS
 
 
 @dataclass(frozen=True)

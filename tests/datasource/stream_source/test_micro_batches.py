@@ -382,7 +382,7 @@ def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewS
     ahead = query.memory.query("checkpoint").ahead
     begun = ahead._begun
     assert begun is not None
-    expected = begun[1].result(60)
+    expected = begun[1]()
     write(pravega, stream, events(range(400, 800)))
     second = query.end(first.end)
     assert second.offset.cut.positions == expected.ends
