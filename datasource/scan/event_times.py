@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import EventPositions
 
-from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
+from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
 from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)

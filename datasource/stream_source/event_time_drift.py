@@ -20,7 +20,7 @@ from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, re
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
-from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
+from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
 from ..tables.stream_table import StreamTable
 from .frontier import Frontier
 
