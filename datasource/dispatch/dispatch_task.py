@@ -164,7 +164,7 @@ class _Targets:
         ends = np.cumsum(np.bincount(places, minlength=len(unique)))
         rows = batch.select(spec.rows.names)
         for name, part in zip(unique, np.split(order, ends[:-1]), strict=True):
-            self._found[name].rows.take(rows.take(pa.array(part)))
+            self._found[name].rows.take([rows.take(pa.array(part))])
 
     def reports(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> Mapping[str, StreamReport]:
         """Return the reports by stream, of all that the output has stored."""

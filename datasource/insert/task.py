@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,7 +100,7 @@ class InsertWriter(DataSourceArrowWriter):
                     segments.seed_location(stream, segment_id, endpoint)
                 with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
                     rows = TaskRows(spec, partition, output)
-                    rows.take_all(iterator)
+                    rows.take(iterator)
                     report = rows.report(output.finish())
             except TransactionNotOpenError:
                 raise transaction.explain_end() from None
@@ -125,35 +125,24 @@ class TaskRows:
         self._reached = ReachedTime(table)
         self._rows = 0
 
-    def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows. Raises the errors of `take`, and the errors of rows that their source finds."""
-        with self._name_table():
-            for batch in batches:
-                self._take(batch)
+    def take(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take rows. Raises the errors of `SegmentAppender`.
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises InvalidRowError, EventTooLargeError, and the errors of `SegmentAppender`."""
-        with self._name_table():
-            self._take(batch)
+        Raises InvalidRowError and EventTooLargeError, whether they are found here or by the source of the rows.
+        """
 
-    @contextmanager
-    def _name_table(self) -> Iterator[None]:
-        try:
-            yield
-        except (InvalidRowError, EventTooLargeError) as error:
-            spec = self._spec
-            nothing_visible = spec.settings.unit.nothing_visible
-            raise type(error)(f"Table {spec.table.stream}: {error.message}. {nothing_visible}.") from None
-
-    def _take(self, batch: pa.RecordBatch) -> None:
         def find_room(number: int, size: int, events: int) -> memoryview:
             return self._output.room(self._segments[number], size, events)
 
-        batch = self._fit(batch)
-        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
-        self._output.take_filled()
-        self._rows += batch.num_rows
-        self._reached.take(batch)
+        try:
+            for batch in map(self._fit, batches):
+                frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
+                self._output.take_filled()
+                self._rows += batch.num_rows
+                self._reached.take(batch)
+        except (InvalidRowError, EventTooLargeError) as error:
+            nothing_visible = self._spec.settings.unit.nothing_visible
+            raise type(error)(f"Table {self._spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         """Return the report; `finished` is what the output has stored, perhaps for other streams too."""

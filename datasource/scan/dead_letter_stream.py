@@ -140,12 +140,9 @@ class DeadLetters:
         """
         now = datetime.datetime.now(datetime.UTC)
         rows = [
-            {
+            vars(letter)
+            | {
                 "stream": str(self._source),
-                "segment": letter.segment,
-                "offset": letter.offset,
-                "reason": letter.reason,
-                "encoding_id": letter.encoding_id,
                 "event": letter.event if len(letter.event) <= _LARGEST_EVENT else None,
                 "written_at": now,
             }

@@ -7,7 +7,6 @@ and events of one routing key keep their order.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -52,11 +51,10 @@ class StreamSegments:
         """Remember the `kept` segments that were asked about last."""
         self.pravega = pravega
         self.stream = stream
-        self._lock = threading.Lock()
         self._successors: Recent[int, dict[int, list[int]]] = Recent(kept)
         self._none_until: Recent[int, tuple[float, float]] = Recent(kept)
         self._ends: Recent[int, int] = Recent(kept)
-        self._bounds: dict[str, EndCut | None] = {}
+        self._bounds: Recent[str, tuple[EndCut | None]] = Recent(kept)
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the present state of segments, without missing ones."""
@@ -72,13 +70,7 @@ class StreamSegments:
 
     def bound(self, name: str, find: Callable[[], EndCut | None]) -> EndCut | None:
         """Return the cut of an end bound, which `find` finds the first time."""
-        with self._lock:
-            if name in self._bounds:
-                return self._bounds[name]
-        bound = find()
-        with self._lock:
-            self._bounds[name] = bound
-        return bound
+        return self._bounds.get(name, lambda: (find(),))[0]
 
     def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
@@ -141,8 +133,11 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
             entered, more = _skip_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
-    ends = {segment: max(_find_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
+    ends = {
+        segment: max(min([tails[segment], *(find_end_within(segment, cut) for cut in cuts)]), begin)
+        for segment, begin in begins.items()
+    }
     return Frontier(begins, ends, lost, tails)
 
 
@@ -231,11 +226,6 @@ def _find_moves(
         if new:
             moves.append((old, new))
     return moves
-
-
-def _find_readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
-    info = infos.get(segment)
-    return min([begin if info is None else info.write_offset, *(find_end_within(segment, cut) for cut in cuts)])
 
 
 def find_end_within(segment: int, cut: StreamCut) -> int:
