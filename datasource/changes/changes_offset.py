@@ -25,12 +25,11 @@ from ..positions.identity import (
     make_creation_member,
     read_creation_member,
 )
-from ..positions.snapshot import measure_tail
+from ..positions.snapshot import find_end_within, measure_tail
 from ..stream_source.admission import Limits, admit, make_walk
 from ..stream_source.frontier import (
     check_reached,
     enter_successors,
-    find_end_within,
     find_frontier,
     pause_between_looks,
 )

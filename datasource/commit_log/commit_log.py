@@ -48,8 +48,8 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .commit_watch import CommitWatch
 from .log_table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
-from .patience import CommitWatch
 from .turns import Lines, Turn
 from .versions import VersionTable, is_checkpoint
 

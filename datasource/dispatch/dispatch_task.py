@@ -24,9 +24,6 @@ from pyspark_pravega.errors import (
     InvalidRowError,
     InvalidSchemaError,
     PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
     StreamNotFoundError,
     TransactionNotOpenError,
     shorten,
@@ -36,6 +33,7 @@ from pyspark_pravega.sql.options import Options
 
 from ..insert.commit import WriteSettings
 from ..insert.insert import Insert
+from ..insert.outcomes import AWAY
 from ..insert.prepare import apply_write_options, fit_to_rows
 from ..insert.reports import InsertMessage, SegmentWrite
 from ..insert.task import TaskRows
@@ -130,7 +128,7 @@ class DispatchWriter(DataSourceArrowWriter):
                 return DispatchMessage(partition, targets.reports(output.finish()))
             except TransactionNotOpenError as error:
                 raise targets.explain_end(error) from None
-            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+            except AWAY as error:
                 raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:
                 targets.stop()

@@ -12,6 +12,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     PravegaError,
+    ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
     TransactionNotOpenError,
@@ -25,6 +26,8 @@ CLEAN_UP_SECONDS = 5.0
 
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
 """Errors that leave open what another process has done with a transaction."""
+AWAY = (ServerFailedError, *NO_ANSWER)
+"""Errors of servers that a task needs."""
 
 
 class Unit(Enum):

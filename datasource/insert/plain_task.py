@@ -31,9 +31,7 @@ from pyspark_pravega.errors import (
     EventTooLargeError,
     InvalidRowError,
     SegmentSealedError,
-    ServerFailedError,
     ServerTimeoutError,
-    ServerUnavailableError,
     StreamSealedError,
 )
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -44,6 +42,7 @@ from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
+from .outcomes import AWAY
 from .reports import InsertMessage
 from .routes import choose_key_positions
 from .task_output import TaskOutput
@@ -51,7 +50,6 @@ from .task_output import TaskOutput
 LOG = logging.getLogger(__name__)
 
 _SCALING_SECONDS = 0.05
-_AWAY = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class PlainWriter(DataSourceArrowWriter):
                 stored = rows
             except (InvalidRowError, EventTooLargeError) as error:
                 raise type(error)(f"Table {table.stream}: {error.message}. Rows before it may be visible.") from None
-            except _AWAY as error:
+            except AWAY as error:
                 if not spec.lossy:
                     raise
                 rows += sum(batch.num_rows for batch in iterator)

@@ -29,9 +29,6 @@ from pyspark_pravega.errors import (
     InvalidRowError,
     InvalidSchemaError,
     SchemaNotFoundError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
     TransactionNotOpenError,
 )
 from pyspark_pravega.formats.core.text_lengths import make_length_check
@@ -41,6 +38,7 @@ from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .commit import WriteSettings
 from .noted_times import ReachedTime
+from .outcomes import AWAY
 from .reports import InsertMessage, SegmentWrite
 from .routes import KeyPositions, make_key_hasher
 from .task_output import TaskOutput
@@ -104,7 +102,7 @@ class InsertWriter(DataSourceArrowWriter):
                     report = rows.report(output.finish())
             except TransactionNotOpenError:
                 raise transaction.explain_end() from None
-            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+            except AWAY as error:
                 # A commit begins only when all tasks have succeeded.
                 raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:

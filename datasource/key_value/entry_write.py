@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,15 +43,15 @@ class UpsertSpec:
     epoch: int | None = None
 
 
-class UpsertWriter(DataSourceArrowWriter):
-    """Spark's writer of INSERT for tasks. Among rows with the same key in one task, the last one counts."""
+class EntryWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
 
     @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; all are stored when this returns.
+        """Write the rows of one task, in their order; all are stored when this returns.
 
         Raises InvalidRowError, and for servers that do not answer ServerUnavailableError or ServerTimeoutError. Rows
         before the error may be stored.
@@ -58,20 +59,36 @@ class UpsertWriter(DataSourceArrowWriter):
         spec, count = self._spec, 0
         context = TaskContext.get()
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries, encode = open_same_entries(pravega, spec.table), make_value_encoder(spec.table, spec.schema)
-            fit = make_length_check(spec.table.schema)
+            entries = open_same_entries(pravega, spec.table)
             epoch = None if spec.epoch is None else EpochWrite(entries, spec.table, spec.epoch)
             for batch in iterator:
                 count += batch.num_rows
-                try:
-                    rows = add_epoch(spec.table, fit(batch), spec.epoch)
-                    written = dict(zip(encode_keys(require_keys(spec.table), rows), encode(rows), strict=True))
-                except InvalidRowError as error:
-                    raise InvalidRowError(
-                        f"Table {spec.table.stream}: {error.message} Rows before it may be visible."
-                    ) from None
-                put_entries(entries, written, threads, epoch)
+                put_entries(entries, self._find_written(batch), threads, epoch)
         return InsertMessage(context.partitionId() if context is not None else 0, count, {})
+
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
+        """Return the new value of each key; None if the entry is to be removed."""
+        raise NotImplementedError
+
+    @cached_property
+    def _fit(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        return make_length_check(self._spec.table.schema)
+
+    @cached_property
+    def _encode(self) -> Callable[[pa.RecordBatch], list[bytes]]:
+        return make_value_encoder(self._spec.table, self._spec.schema)
+
+
+class UpsertWriter(EntryWriter):
+    """The writer of INSERT. Among rows with the same key in one task, the last one counts."""
+
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
+        table = self._spec.table
+        try:
+            rows = add_epoch(table, self._fit(batch), self._spec.epoch)
+            return dict(zip(encode_keys(require_keys(table), rows), self._encode(rows), strict=True))
+        except InvalidRowError as error:
+            raise InvalidRowError(f"Table {table.stream}: {error.message} Rows before it may be visible.") from None
 
 
 def make_value_encoder(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], list[bytes]]:
@@ -136,32 +153,10 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
                 entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])
 
 
-class KeyedWriter(DataSourceArrowWriter):
-    """Spark's writer of DELETE, UPDATE and MERGE for tasks. A row has `operation`, the old key `id`, the new `row`."""
+class KeyedWriter(EntryWriter):
+    """The writer of DELETE, UPDATE and MERGE. A row has `operation`, the old key `id`, the new `row`."""
 
-    def __init__(self, spec: UpsertSpec) -> None:
-        self._spec = spec
-        self._fit = make_length_check(spec.table.schema)
-
-    @shorten_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Make the changes of one task in their order; all are stored when this returns.
-
-        Raises InvalidRowError, including for a row that would get another key.
-        """
-        spec, count = self._spec, 0
-        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries = open_same_entries(pravega, spec.table)
-            encode = make_value_encoder(spec.table, spec.schema) if spec.schema.fields else None
-            for batch in iterator:
-                count += batch.num_rows
-                put_entries(entries, self._find_changed(batch, encode), threads)
-        return InsertMessage(0, count, {})
-
-    def _find_changed(
-        self, batch: pa.RecordBatch, encode: Callable[[pa.RecordBatch], list[bytes]] | None
-    ) -> dict[bytes, bytes | None]:
-        """Return the new value of each key; None if the entry is to be removed."""
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
         keys, table = require_keys(self._spec.table), self._spec.table
         changed: list[tuple[int, bytes, bytes | None]] = []
         for operation in ("delete", "update", "insert"):
@@ -173,7 +168,6 @@ class KeyedWriter(DataSourceArrowWriter):
                 gone = encode_keys(keys, _take_columns(chosen, "id"))
                 changed += [(row, key, None) for row, key in zip(places.to_pylist(), gone, strict=True)]
                 continue
-            assert encode is not None
             rows = self._fit(_take_columns(chosen, "row"))
             new = encode_keys(keys, rows)
             if operation == "update" and encode_keys(keys, _take_columns(chosen, "id")) != new:
@@ -181,7 +175,7 @@ class KeyedWriter(DataSourceArrowWriter):
                     f"Table {table.stream}: a row would get another key. The columns {', '.join(keys.names)} cannot "
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
                 )
-            changed += zip(places.to_pylist(), new, encode(rows), strict=True)
+            changed += zip(places.to_pylist(), new, self._encode(rows), strict=True)
         return {key: value for _, key, value in sorted(changed, key=lambda one: one[0])}
 
 

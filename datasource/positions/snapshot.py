@@ -18,6 +18,9 @@ from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
+BEYOND = 1 << 63
+"""An offset behind the end of every segment."""
+
 
 @dataclass(frozen=True)
 class SegmentSlice:
@@ -196,10 +199,22 @@ def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[
     return [piece for piece in cut if piece.end > piece.start]
 
 
-def find_end_in(piece: SegmentSlice, cut: StreamCut) -> int:
-    """Return where a segment ended when a cut was taken of the stream's tail; the slice's end if it was sealed."""
-    if piece.segment_id in cut.positions:
-        return cut.positions[piece.segment_id]
+@dataclass(frozen=True, eq=False)
+class EndCut(StreamCut):
+    """A cut that a user has chosen, at which the stream need not have ended at any time.
+
+    `before` are segments that lie completely before it. Other segments that it does not name lie after it.
+    """
+
+    before: frozenset[int] = frozenset()
+
+
+def find_end_within(segment: int, cut: StreamCut) -> int:
+    """Return how much of a segment lies before the cut of a tail, or an EndCut; BEYOND if it lies before completely."""
+    if segment in cut.positions:
+        return cut.positions[segment]
+    if isinstance(cut, EndCut):
+        return BEYOND if segment in cut.before else 0
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    made_later = get_segment_epoch(piece.segment_id) > max(map(get_segment_epoch, cut.positions), default=-1)
-    return 0 if made_later else piece.end
+    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
+    return 0 if later else BEYOND

@@ -12,7 +12,7 @@ from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
-from ..positions.snapshot import SegmentSlice, find_end_in
+from ..positions.snapshot import SegmentSlice, find_end_within
 from .places import Span
 from .planned_scan import PlannedScan
 
@@ -48,7 +48,7 @@ def _find_border(find_version: Callable[[int], Version | None], newest: int, pie
         version = find_version(middle)
         if version is None:
             break
-        end = find_end_in(piece, version.cut)
+        end = find_end_within(piece.segment_id, version.cut)
         if end <= first:
             low, border = middle + 1, max(border, end)
         else:

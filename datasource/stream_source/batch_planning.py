@@ -19,12 +19,11 @@ from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import find_origin
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
-from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
+from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, admit, make_walk
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import (
-    EndCut,
     Frontier,
     SegmentOffsets,
     StreamSegments,

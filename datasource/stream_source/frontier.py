@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, get_segment_epoch
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
+
+from ..positions.snapshot import BEYOND, EndCut, find_end_within
 
 SegmentOffsets = Mapping[int, int]
 """An offset for each segment id."""
@@ -30,18 +32,6 @@ _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
 """Pauses, because Spark asks a hundred times a second. A look takes one round trip for each 64 segments."""
 _KEPT_SEGMENTS = 4096
-_BEYOND = 1 << 63
-"""An offset behind the end of every segment."""
-
-
-@dataclass(frozen=True, eq=False)
-class EndCut(StreamCut):
-    """A cut that a user has chosen, at which the stream need not have ended at any time.
-
-    `before` are segments that lie completely before it. Other segments that it does not name lie after it.
-    """
-
-    before: frozenset[int] = frozenset()
 
 
 class StreamSegments:
@@ -184,9 +174,7 @@ def _skip_lost(
         if info is not None and offset >= info.start_offset:
             continue
         removed = segments.find_sealed_end(segment) if info is None else info.start_offset
-        ends = [
-            end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)
-        ]
+        ends = [end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, BEYOND)]
         end = min(ends, default=None)
         if end is None or offset < end:
             lost.append((segment, offset, end))
@@ -226,14 +214,3 @@ def _find_moves(
         if new:
             moves.append((old, new))
     return moves
-
-
-def find_end_within(segment: int, cut: StreamCut) -> int:
-    """Return how much of a segment lies before the cut of a tail, or an EndCut; the offset may be behind its end."""
-    if segment in cut.positions:
-        return cut.positions[segment]
-    if isinstance(cut, EndCut):
-        return _BEYOND if segment in cut.before else 0
-    # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
-    return 0 if later else _BEYOND
