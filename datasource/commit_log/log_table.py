@@ -153,7 +153,7 @@ class LogTable:
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
         if self._origin is None:
-            self._origin = find_origin(self._pravega, self._stream)
+            self._origin = self._pravega.known_streams.origin(self._stream)
         return self._origin
 
     def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
@@ -267,7 +267,7 @@ class LogTable:
 
     def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
-            return head.origin == find_origin(self._pravega, self._stream)
+            return head.origin == self._pravega.known_streams.origin(self._stream)
         except PermissionDeniedError:
             return True
 
@@ -275,11 +275,6 @@ class LogTable:
 def make_row_key(stream: Stream, number: int) -> bytes:
     """Return the key of a row of a stream."""
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
-
-
-def find_origin(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
-    return pravega.known_streams.origin(stream)
 
 
 def encode_row(value: dict[str, Any]) -> bytes:

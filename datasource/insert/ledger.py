@@ -36,7 +36,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import TABLE_NAME, encode_row, find_origin, make_row_key
+from ..commit_log.log_table import TABLE_NAME, encode_row, make_row_key
 
 KEPT_BATCHES = 100
 """The epochs of a query whose digests are kept."""
@@ -175,7 +175,7 @@ def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerR
 def _is_of(pravega: Pravega, stream: Stream, row: LedgerRow) -> bool:
     """Return whether a row is about this stream, and not about an older one; a user who may only read cannot tell."""
     try:
-        return row.origin == find_origin(pravega, stream)
+        return row.origin == pravega.known_streams.origin(stream)
     except PermissionDeniedError:
         return True
     except StreamNotFoundError:

@@ -30,15 +30,12 @@ def choose_key_positions(
     Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else the rows are
     spread evenly, with a different beginning in each task.
     """
-    by_key = make_key_hasher(table, rows)
-    if by_key is not None:
-        return by_key
 
     def spread(batch: pa.RecordBatch) -> KeyPositions:
         shares: KeyPositions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
         return np.mod(shares + partition * _GOLDEN, 1.0)
 
-    return spread
+    return make_key_hasher(table, rows) or spread
 
 
 def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions] | None:
@@ -47,13 +44,10 @@ def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.Record
         # As Pravega's own clients hash their keys.
         key = RoutingKey.of(table.routing_key, rows)
         return lambda batch: compute_key_positions(key.texts(batch))
-    if list_key_columns(table.settings):
-        return _hash_primary_key(table, rows)
-    return None
-
-
-def _hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Return the function that hashes the primary key as Debezium writes it, such as `{"id":1}`."""
     names = list_key_columns(table.settings)
-    texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)
+    if not names:
+        return None
+    # The primary key as Debezium writes it, such as `{"id":1}`.
+    columns = StructType([StructField(name, rows[name].dataType, False) for name in names])
+    texts = RowDocuments(columns, table.settings)
     return lambda batch: hash_keys(texts.documents(batch.select(names)).cast(pa.large_string()))

@@ -16,7 +16,6 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import find_origin
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
@@ -271,7 +270,7 @@ class TableStream:
             )
         identity = self._read.identity
         origin = "" if identity is None else StreamIdentity.parse(identity).origin
-        if origin and origin != f"{stream}/{find_origin(self._pravega, stream)}":
+        if origin and origin != f"{stream}/{self._pravega.known_streams.origin(stream)}":
             raise CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
