@@ -27,12 +27,7 @@ from ..positions.identity import (
 )
 from ..positions.snapshot import find_end_within, measure_tail
 from ..stream_source.admission import Limits, admit, make_walk
-from ..stream_source.frontier import (
-    check_reached,
-    enter_successors,
-    find_frontier,
-    pause_between_looks,
-)
+from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
 from ..stream_source.offset import describe_other_stream
 from ..tables.change_range import ChangeRange

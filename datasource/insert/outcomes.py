@@ -9,13 +9,11 @@ from enum import Enum
 
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     PravegaError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
-    TransactionNotOpenError,
     TransactionOutcomeUnknownError,
 )
 
@@ -67,19 +65,6 @@ def clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
-def make_ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
-    """Make the error for a transaction that ended before it was committed."""
-    return TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
-
-
-def make_lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
-    """Make the error for a process that died while it copied the winners' bytes."""
-    return TransactionOutcomeUnknownError(
-        f"The catalog service ended while it committed to stream {stream} without the bytes of failed attempts. Either "
-        "all rows of this INSERT are visible, or none: look at the table before you run it again."
-    )
-
-
 def make_outcome_unknown_error(
     stream: Stream, transaction: uuid.UUID, error: PravegaError
 ) -> TransactionOutcomeUnknownError:
@@ -91,11 +76,3 @@ def make_outcome_unknown_error(
     )
     unknown.__cause__ = error
     return unknown
-
-
-def make_given_up_error(transaction: Transaction, unit: Unit, error: PravegaError) -> TransactionNotOpenError:
-    """Make the error for a transaction that was aborted although its commit may have been asked for."""
-    return TransactionNotOpenError(
-        f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "
-        f"{error.__cause__ or error}. {unit.write_again}."
-    )

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 
@@ -21,12 +22,13 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.append_blocks import Ranges
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
 from ..commit_log.log_table import Content
-from .outcomes import Unit, make_ended_error
+from .outcomes import Unit
 from .reports import InsertMessage
 
 
@@ -36,13 +38,12 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
     Raises TransactionNotOpenError if it has ended.
     """
     stream, ids = transaction.stream, [segment.segment_id for segment in transaction.segments]
-    try:
+    infos: Mapping[int, SegmentInfo] = {}
+    with suppress(TransactionNotOpenError):
         pravega.segments.seal_segments(stream, ids, transaction.id)
-    except TransactionNotOpenError:
-        raise make_ended_error(transaction, unit) from None
-    infos = pravega.segments.segment_infos(stream, ids, transaction.id)
+        infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
-        raise make_ended_error(transaction, unit)
+        raise TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
     return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 

@@ -22,14 +22,7 @@ from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, m
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, admit, make_walk
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
-from .frontier import (
-    Frontier,
-    SegmentOffsets,
-    StreamSegments,
-    enter_successors,
-    find_frontier,
-    pause_between_looks,
-)
+from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .source_progress import Progress

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.segments.range_reader import Border
@@ -22,14 +22,7 @@ from .batch_planning import TOO_FEW_REST, BatchEnd, StreamedTable, TableStream
 from .event_time_drift import keep_in_step
 from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
-from .offset import (
-    FORMAT,
-    SourceOffset,
-    check_offset,
-    describe_other_stream,
-    is_of_earlier_stream,
-    read_offset,
-)
+from .offset import FORMAT, SourceOffset, check_offset, describe_other_stream, is_of_earlier_stream, read_offset
 
 _SEGMENTS_OF_A_LOOK = 8
 """How many segments more cost as much as looking at another stream."""
@@ -55,13 +48,11 @@ class MergedOffset:
     @classmethod
     def from_json(cls, text: str) -> MergedOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
-        return read_offset(
-            text,
-            "of several streams",
-            lambda value: cls(
-                {name: SourceOffset.from_json(json.dumps(one)) for name, one in value["streams"].items()}
-            ),
-        )
+
+        def read(value: dict[str, Any]) -> MergedOffset:
+            return cls({name: SourceOffset.from_json(json.dumps(one)) for name, one in value["streams"].items()})
+
+        return read_offset(text, "of several streams", read)
 
 
 @dataclass(frozen=True)
