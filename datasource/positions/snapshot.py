@@ -195,8 +195,7 @@ def _make_lost_error(what: str) -> DataLossError:
 
 def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
-    cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
-    return [piece for piece in cut if piece.end > piece.start]
+    return _drop_empty(replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices)
 
 
 @dataclass(frozen=True, eq=False)
