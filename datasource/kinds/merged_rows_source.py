@@ -21,7 +21,7 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import has_times
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
-from ..stream_source.batch_planning import StreamedTable, TableStream
+from ..stream_source.batch_planning import TableStream
 from ..stream_source.event_time_drift import check_times
 from ..stream_source.memory import QueryMemory
 from ..stream_source.merged_source import MemberStream, MergedTableStream
@@ -117,11 +117,11 @@ class MergedSource(StreamSource):
 
     def _open(self, streams: FoundByName | None = None) -> MergedTableStream:
         members = {}
-        for name, (table, known_segments) in (self._look() if streams is None else streams).items():
-            read = StreamedTable(table, known_segments, self._reader.columns, self._options)
+        for name, (table, identity) in (self._look() if streams is None else streams).items():
             segments = self._reader.memory.segments(self._pravega, table.stream)
-            stream = TableStream(self._pravega, segments, read)
-            members[name] = MemberStream(read, stream, self._query().member(name))
+            opened = OpenTable(self._pravega, table, self._options)
+            stream = TableStream(opened, segments, identity, self._reader.columns)
+            members[name] = MemberStream(stream, self._query().member(name))
         drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
         return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS), drift=drift)
 

@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
@@ -19,7 +18,7 @@ from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
-from ..tables.stream_table import StreamTable
+from ..tables.open_table import OpenTable
 from .admission import NO_LIMITS, Limits, admit, make_walk
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
@@ -35,32 +34,6 @@ TOO_FEW_REST = 0.1
 
 
 @dataclass(frozen=True)
-class StreamedTable:
-    """A table as one streaming query reads it. `required` are the columns it needs, including hidden columns."""
-
-    table: StreamTable
-    identity: str | None
-    required: StructType
-    options: o.Options
-
-    @property
-    def stream(self) -> Stream:
-        """Return the table's stream."""
-        return self.table.stream
-
-    def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
-        """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
-        columns = list_columns_read(self.table.schema, self.required)
-        return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
-
-    def read_offset(self, text: str) -> SourceOffset:
-        """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit."""
-        offset = SourceOffset.from_json(text)
-        check_offset(offset, self.stream, self.identity, self.table.schema)
-        return offset
-
-
-@dataclass(frozen=True)
 class BatchEnd(Generic[Offset]):
     """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
 
@@ -70,20 +43,33 @@ class BatchEnd(Generic[Offset]):
 
 
 class TableStream:
-    """The table of one streaming query, in one cluster."""
+    """A table as one streaming query reads it."""
 
-    def __init__(self, pravega: Pravega, segments: StreamSegments, read: StreamedTable) -> None:
-        self._pravega = pravega
+    def __init__(self, opened: OpenTable, segments: StreamSegments, identity: str | None, required: StructType) -> None:
+        """Take a table and its stream's `identity`. `required` are the columns it needs, including hidden columns."""
+        self._pravega, self.table, self._options = opened.pravega, opened.table, opened.options
+        self.stream, self.identity, self._required = opened.stream, identity, required
         self._segments = segments
-        self._read = read
-        self._log = CommitLog(pravega, read.stream, timeout=read.options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-        self.walk = make_walk(pravega, read.stream, read.options)
-        self.progress = Progress(pravega, segments, self._log, self.walk)
+        timeout = opened.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
+        self._log = CommitLog(opened.pravega, opened.stream, timeout=timeout)
+        self.walk = make_walk(opened.pravega, opened.stream, opened.options)
+        self.progress = Progress(opened.pravega, segments, self._log, self.walk)
+
+    def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
+        """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
+        columns = list_columns_read(self.table.schema, self._required)
+        return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
+
+    def read_offset(self, text: str) -> SourceOffset:
+        """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit."""
+        offset = SourceOffset.from_json(text)
+        check_offset(offset, self.stream, self.identity, self.table.schema)
+        return offset
 
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
-        options, stream = self._read.options, self._read.stream
-        bound = find_start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
+        options, stream = self._options, self.stream
+        bound = find_start_bound(self._pravega, stream, options, self.table.event_time_delay)
         if bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
         cut = bound.cut
@@ -96,11 +82,11 @@ class TableStream:
             check_cut(self._pravega, stream, "start-stream-cut", cut)
             if end is not None:
                 check_order(self._pravega, cut, end)
-        return self._read.offset(cut.positions, cut.positions)
+        return self.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
         """Return where a query that reads all present events ends."""
-        return self._read.offset(self._tail().positions)
+        return self.offset(self._tail().positions)
 
     def end(
         self, since: SourceOffset, last: SourceOffset | None, limits: Limits, memory: QueryMemory
@@ -131,11 +117,11 @@ class TableStream:
                 self._key(reached, bounds, limits),
                 lambda: self._admit(self._frontier(reached, bounds), limits, memory.pace),
             )
-        return BatchEnd(end, self._read.offset(tails), metrics.texts)
+        return BatchEnd(end, self.offset(tails), metrics.texts)
 
     def head(self) -> SourceOffset:
         """Return where the stream begins now."""
-        return self._read.offset(self._pravega.controller.head(self._read.stream).positions)
+        return self.offset(self._pravega.controller.head(self.stream).positions)
 
     def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
         """Return the whole transactions that a query can read now between `since`, where it is, and `last`.
@@ -149,15 +135,15 @@ class TableStream:
     def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
         """Return the offset of a micro-batch that reads up to `ends`; successors replace completely read segments."""
         positions = enter_successors(self._segments, since.cut.positions, ends, *self._bounds(last))
-        return self._read.offset(positions, since.begin if since.is_first else None)
+        return self.offset(positions, since.begin if since.is_first else None)
 
     def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
-        return pace.look(self._pravega, self._read.stream, frontier)
+        return pace.look(self._pravega, self.stream, frontier)
 
     def _admit(self, frontier: Frontier, limits: Limits, pace: EventTimePace) -> Admission:
         ends: Mapping[int, int] = frontier.ends
-        drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
         if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
             ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
         return Admission(frontier, admit(self.walk, frontier.begins, ends, limits))
@@ -169,13 +155,13 @@ class TableStream:
 
     def _key(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
-        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._options.get(o.MAX_EVENT_TIME_DRIFT)
 
     def _end_without_events(
         self, since: SourceOffset, frontier: Frontier, memory: QueryMemory
     ) -> BatchEnd[SourceOffset]:
         metrics = self.progress.measure(frontier.begins, frontier.tails, memory)
-        return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
+        return BatchEnd(since, self.offset(frontier.tails), metrics.texts)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for removed events."""
@@ -208,7 +194,7 @@ class TableStream:
 
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
-        options = self._read.options
+        options = self._options
         if (end := find_end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
@@ -223,12 +209,12 @@ class TableStream:
         return None if last is None else last.cut, self._end_bound()
 
     def _end_bound(self) -> EndCut | None:
-        options = self._read.options
-        return self._segments.bound(f"{self._read.identity} {describe_bounds(options)[1]}", self._find_end_bound)
+        options = self._options
+        return self._segments.bound(f"{self.identity} {describe_bounds(options)[1]}", self._find_end_bound)
 
     def _find_end_bound(self) -> EndCut | None:
-        stream = self._read.stream
-        cut = find_end_bound(self._pravega, stream, self._read.options).cut
+        stream = self.stream
+        cut = find_end_bound(self._pravega, stream, self._options).cut
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)
@@ -237,13 +223,13 @@ class TableStream:
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
-        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self._read.stream))
+        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
             return
         self._check_same_stream()
-        stream, options = self._read.stream, self._read.options
+        stream, options = self.stream, self._options
         if options.get(o.FAIL_ON_DATA_LOSS):
             open_ended = any(end is None for _, _, end in frontier.lost)
             unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
@@ -255,13 +241,13 @@ class TableStream:
             )
 
     def _check_same_stream(self) -> None:
-        stream = self._read.stream
+        stream = self.stream
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
                 "it is recreated, start the query with a new checkpoint location."
             )
-        identity = self._read.identity
+        identity = self.identity
         origin = "" if identity is None else StreamIdentity.parse(identity).origin
         if origin and origin != f"{stream}/{self._pravega.known_streams.origin(stream)}":
             raise CheckpointError(

@@ -18,7 +18,7 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoun
 
 from ..positions.snapshot import SegmentSlice
 from .admission import NO_LIMITS, Limits, admit
-from .batch_planning import TOO_FEW_REST, BatchEnd, StreamedTable, TableStream
+from .batch_planning import TOO_FEW_REST, BatchEnd, TableStream
 from .event_time_drift import keep_in_step
 from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
@@ -59,7 +59,6 @@ class MergedOffset:
 class MemberStream:
     """One of the streams, and the memory of reading it."""
 
-    read: StreamedTable
     stream: TableStream
     memory: QueryMemory
 
@@ -92,10 +91,10 @@ class MergedTableStream:
         made_again = {
             name
             for name, member in self._members.items()
-            if name in offsets and is_of_earlier_stream(offsets[name], member.read.identity)
+            if name in offsets and is_of_earlier_stream(offsets[name], member.stream.identity)
         }
         if made_again and self._strict:
-            first = self._members[min(made_again)].read
+            first = self._members[min(made_again)].stream
             reason = describe_other_stream(first.stream, str(offsets[min(made_again)].identity), str(first.identity))
             others = f" So it is with {', '.join(sorted(made_again)[1:])}." if len(made_again) > 1 else ""
             raise CheckpointError(
@@ -105,8 +104,8 @@ class MergedTableStream:
         # One that was recreated is a new stream, which enters at its head.
         positions = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
         for name, offset in positions.items():
-            read = self._members[name].read
-            check_offset(offset, read.stream, read.identity, read.table.schema)
+            member = self._members[name].stream
+            check_offset(offset, member.stream, member.identity, member.table.schema)
         return MergedOffset(positions)
 
     def start(self) -> MergedOffset:
@@ -156,7 +155,7 @@ class MergedTableStream:
             self._rest(begins, waits=begins != ends)
         # Streams that were dropped since they were found are left out: the query has not read them.
         reached |= self._ask_each(new, lambda name, member: member.stream.head())
-        latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
+        latest = {name: self._members[name].stream.offset(frontier.tails) for name, frontier in frontiers.items()}
         metrics = self._sum_progress(reached if due else {}, frontiers)
         return BatchEnd(MergedOffset(reached) if due or new else since, MergedOffset({**reached, **latest}), metrics)
 

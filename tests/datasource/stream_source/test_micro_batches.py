@@ -345,7 +345,7 @@ def test_the_age_of_versions_in_segments_that_are_not_reached(pravega: Pravega, 
     later = {segment.segment_id: 0 for segment in pravega.controller.current_segments(stream)}
     newest = {segment: 0 for segment in later if segment not in scaled}
     query = Query(pravega, stream, {"maxRowsPerTrigger": "1"})
-    since = query.read()[0].offset({**after_first, **newest})
+    since = query.read()[1].offset({**after_first, **newest})
     end = query.end(since)
     assert 0 in end.offset.cut.positions
     assert query.memory.query("checkpoint").unread_version == 2
