@@ -17,8 +17,6 @@ from ..tables.open_table import OpenTable
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch
-from .plain_task import PlainSpec, PlainWriter
-from .task import find_encoding_id
 
 TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"
@@ -140,20 +138,6 @@ def write_settings(options: o.Options) -> WriteSettings:
         commit_timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds(),
         spool_memory=options.get(o.SPOOL_MEMORY),
     )
-
-
-def make_plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
-    """Return the tasks' writer of a write without a transaction; None for a write with one.
-
-    Raises InvalidOptionError for an epoch, which such a write does not have.
-    """
-    pravega, table, options = opened.pravega, opened.table, opened.options
-    find_epoch_of_application(options)
-    mode = options.get(o.WRITE_MODE)
-    if mode == TRANSACTIONAL:
-        return None
-    encoding, memory = find_encoding_id(pravega, table), options.get(o.SPOOL_MEMORY)
-    return PlainWriter(PlainSpec(table, pravega.config, rows, encoding, mode == BEST_EFFORT, memory))
 
 
 def find_epoch_of_application(options: o.Options) -> Epoch | None:

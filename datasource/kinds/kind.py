@@ -13,12 +13,15 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..commit_log.commit_log import CommitLog
-from ..insert.prepare import make_plain_writer
+from ..insert.plain_task import PlainSpec, PlainWriter
+from ..insert.prepare import BEST_EFFORT, TRANSACTIONAL, find_epoch_of_application
+from ..insert.task import find_encoding_id
 from ..positions.snapshot import SegmentSlice, measure_tail
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
@@ -174,9 +177,15 @@ class TableKind(OpenTable, ABC):
         """Return the tasks' writer of a write without a transaction; None for a write with one.
 
         The table is one that `prepare_insert` returned. `epoch` is what a micro-batch writes into the column of epochs
-        of a key-value table that has one. Raises InvalidOptionError for options that do not fit.
+        of a key-value table that has one. Raises InvalidOptionError for options that do not fit, and for the epoch of
+        an application, which such a write does not have.
         """
-        return make_plain_writer(self, rows)
+        find_epoch_of_application(self.options)
+        mode, memory = self.options.get(o.WRITE_MODE), self.options.get(o.SPOOL_MEMORY)
+        if mode == TRANSACTIONAL:
+            return None
+        encoding_id = find_encoding_id(self.pravega, self.table)
+        return PlainWriter(PlainSpec(self.table, self.pravega.config, rows, encoding_id, mode == BEST_EFFORT, memory))
 
     def make_keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
