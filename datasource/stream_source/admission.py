@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
@@ -51,11 +52,10 @@ def read_limits(options: o.Options) -> Limits:
 
 def make_walk(pravega: Pravega, stream: Stream, options: o.Options) -> Walk[int]:
     """Return the walk over the events of a stream's segments."""
-    is_strict = options.get(o.FAIL_ON_DATA_LOSS)
+    walk_stream = partial(walk_events, pravega.segments, stream, fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS))
 
     def walk(segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
-        most = {"most_bytes": most_bytes, "most_events": most_events}
-        return walk_events(pravega.segments, stream, segment, start, end, **most, fail_on_data_loss=is_strict)
+        return walk_stream(segment, start, end, most_bytes=most_bytes, most_events=most_events)
 
     return walk
 
