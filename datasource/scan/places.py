@@ -64,13 +64,11 @@ class Places:
         located = [condition for condition in self._conditions if _can_locate(condition)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
-        texts = [text for condition in located for text in _list_texts(condition)]
+        texts = [base64.b64decode(value).decode() for value in _list_literals(located, "string")]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
         pointers = [(int(member[2]), text) for member, text in places if member is not None and member[1] == segment]
         other = "x" * (1 + max(map(len, texts), default=0))  # stands for all pointers that the conditions do not name
-        borders = [number for condition in located for number in _list_numbers(condition)] + [
-            member for member, _ in pointers
-        ]
+        borders = [*map(int, _list_literals(located, "bigint")), *(offset for offset, _ in pointers)]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]
         rows = sorted(row for row in rows if piece.start <= row[0] < piece.end)
@@ -124,12 +122,6 @@ def _can_locate(condition: Condition) -> bool:
     return condition.fold(locate) is not None
 
 
-def _list_numbers(condition: Condition) -> list[int]:
-    return [
-        int(term.value) for term in condition.terms if term.name == LITERAL and term.type == "bigint" and term.value
-    ]
-
-
-def _list_texts(condition: Condition) -> list[str]:
-    literals = [term for term in condition.terms if term.name == LITERAL and term.type == "string"]
-    return [base64.b64decode(literal.value).decode() for literal in literals if literal.value is not None]
+def _list_literals(conditions: Sequence[Condition], type: str) -> list[str]:
+    literals = [term for one in conditions for term in one.terms if term.name == LITERAL and term.type == type]
+    return [literal.value for literal in literals if literal.value is not None]
