@@ -1,21 +1,22 @@
 """Cancels calls whose results nobody waits for any more, and runs independent calls side by side.
 
 The cancellation of a thread's call, if it has one, is found by `find_current`. Other threads take part in the call only
-through `carry_over` and `run_in_background`.
+through `carry_over`, `map_side_by_side` and `run_in_background`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Cancelled(BaseException):
@@ -129,6 +130,12 @@ def carry_over(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
+
+
+def map_side_by_side(function: Callable[[T], R], items: Iterable[T], threads: int = 8) -> list[R]:
+    """Return what a function returns for each item. Threads run it side by side, as part of this thread's call."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(carry_over(function), items))
 
 
 def run_in_background(call: Callable[[], R]) -> Callable[[], R]:

@@ -21,7 +21,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
@@ -112,7 +111,7 @@ class PravegaDataSource(DataSource):
                 epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)
             try:
-                return TransactionalWriter(insert.spec(schema), settings, epoch)
+                return TransactionalWriter(insert.spec(schema), epoch)
             except BaseException:
                 insert.abort()
                 raise
@@ -155,9 +154,8 @@ class _RefusedReader(DataSourceStreamReader):
 class TransactionalWriter(InsertWriter):
     """The tasks' writer, which also commits: Spark calls `commit` and `abort` on a copy in another process."""
 
-    def __init__(self, spec: InsertSpec, settings: WriteSettings, epoch: Epoch | None) -> None:
+    def __init__(self, spec: InsertSpec, epoch: Epoch | None) -> None:
         super().__init__(spec)
-        self._settings = settings
         self._epoch = epoch
 
     @shorten_errors
@@ -177,17 +175,7 @@ class TransactionalWriter(InsertWriter):
             clean_up(self._insert(pravega).abort)
 
     def _insert(self, pravega: Pravega) -> Insert:
-        spec = self._spec
-        transaction = Transaction(
-            pravega.controller,
-            spec.table.stream,
-            spec.transaction,
-            list(spec.segments),
-            spec.lease_ms,
-            spec.token,
-        )
-        transaction.keep_alive()
-        return Insert(pravega, spec.table, transaction, self._settings)
+        return Insert(pravega, self._spec.table, self._spec.rejoin(pravega), self._spec.settings)
 
 
 def _resolve(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] | None = None) -> o.Options:

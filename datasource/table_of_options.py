@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.formats.core.format import can_share_stream, find_format
@@ -19,9 +19,6 @@ from .tables.loading import read_declared_settings
 from .tables.merged_table import STREAM_COLUMN, Member, MemberChoice, add_stream_column, merge_tables
 from .tables.stored_properties import find_promised_key, read_own_properties
 from .tables.stream_table import FIXED_COLUMNS, StreamTable, TableName, find_kind_of_format
-
-_THREADS = 8
-"""Streams that are loaded at the same time."""
 
 
 def load_table_of_options(
@@ -75,8 +72,7 @@ def load_members(
         find_table_kind(member).check_supports("Reading as one of several streams", f"stream {member.stream}", member)
         return member
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(cancellation.carry_over(load_member), names))
+    return map_side_by_side(load_member, names)
 
 
 def _check_written_format(pravega: Pravega, options: o.Options, stream: Stream) -> None:

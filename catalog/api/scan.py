@@ -187,7 +187,7 @@ class Scan:
         )
         if table.asked.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
-                return opened.plan_changes(request)
+                return opened.plan_scan(request)
         with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
             options = resolve_read(self.catalog.options, table, self.options)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)

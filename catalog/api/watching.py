@@ -87,7 +87,7 @@ class WatchedCatalog:
             if row.epoch >= 0 and row.writer.startswith(("query ", "application ")):
                 name = quote_all((stream.scope, stream.name))
                 yield TableWriter(
-                    row.writer, name, row.epoch, row.rows, datetime.fromtimestamp(row.written_ms / 1000, UTC)
+                    row.writer, name, row.epoch, row.rows, datetime.fromtimestamp(row.timestamp_ms / 1000, UTC)
                 )
 
     def namespace_properties(self, name: str) -> dict[str, str]:

@@ -174,7 +174,7 @@ def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     """Plan a query with CHANGES."""
     scan = _make_request(request, None if request.ends is None else request.ends.ends[0])
     with open_changes(catalog, request.table, request.options) as (name, opened):
-        planned = opened.plan_changes(scan)
+        planned = opened.plan_scan(scan)
     # CHANGES has its own bounds, which are part of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.positions.bounds import format_time
-from pyspark_pravega.datasource.positions.points_in_time import find_point_of_time, find_point_of_version
+from pyspark_pravega.datasource.positions.points_in_time import find_point_of_time, find_point_of_version, format_time
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
 from pyspark_pravega.datasource.tables.open_table import resolve_read
@@ -35,8 +34,8 @@ def travel_to(catalog: Catalog, described: TableDescription, travel: TimeTravel 
     find_table_kind(described.table).check_supports("VERSION AS OF", described.name, described.table)
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if travel.unit == TIMESTAMP:
-            point = find_point_of_time(catalog.pravega, stream, int(travel.text))
             words = f"TIMESTAMP AS OF '{format_time(int(travel.text))}'"
+            point = find_point_of_time(catalog.pravega, stream, int(travel.text), words)
         else:
             point = find_point_of_version(catalog.pravega, stream, travel.text)
             words = f"VERSION AS OF '{travel.text}'"

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
 from ..positions.identity import find_creation
-from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
+from ..positions.snapshot import SegmentSlice, cut_slices, find_end_within
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, choose_sharing, measure_slices, plan_events
@@ -50,7 +50,9 @@ def plan_appended(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedSc
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [version for version in versions if version.number == last]:
-            slices = cut_slices(slices, {piece.segment_id: find_end_in(piece, late.cut) for piece in slices})
+            slices = cut_slices(
+                slices, {piece.segment_id: find_end_within(piece.segment_id, late.cut) for piece in slices}
+            )
     if earlier is not None:
         versions = [version for version in versions if version.number <= earlier.newest]
     newest = max((version.number for version in versions), default=0)
@@ -141,7 +143,7 @@ def _find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], fir
     reached, newest = piece.start, first - 1
     for version in versions:
         newest = max(newest, version.number)
-        end = min(find_end_in(piece, version.cut), piece.end)
+        end = min(find_end_within(piece.segment_id, version.cut), piece.end)
         if end > reached and version.number >= first:
             ends.append(end)
             numbers.append(version.number)

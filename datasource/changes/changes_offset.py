@@ -25,15 +25,9 @@ from ..positions.identity import (
     make_creation_member,
     read_creation_member,
 )
-from ..positions.snapshot import measure_tail
-from ..stream_source.admission import Limits, Walker, admit
-from ..stream_source.frontier import (
-    check_reached,
-    enter_successors,
-    find_end_within,
-    find_frontier,
-    pause_between_looks,
-)
+from ..positions.snapshot import find_end_within, measure_tail
+from ..stream_source.admission import Limits, admit, make_walk
+from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
 from ..stream_source.offset import describe_other_stream
 from ..tables.change_range import ChangeRange
@@ -207,12 +201,12 @@ def find_end_of_batch(
     check_positions(pravega, stream, since, target)
     segments = request.memory.segments(pravega, stream)
     frontier = find_frontier(segments, since.cut.positions, target.cut)
-    walker = Walker(pravega, stream, fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS))
+    walk = make_walk(pravega, stream, options)
     query = request.memory.query(request.checkpoint)
-    if request.last is None and not query.is_due(walker, frontier, request.limits):
+    if request.last is None and not query.is_due(walk, frontier.begins, frontier.ends, request.limits):
         return since
     query.begin(frontier)
-    ends = admit(walker, frontier.begins, frontier.ends, request.limits)
+    ends = admit(walk, frontier.begins, frontier.ends, request.limits)
     reached = enter_successors(segments, since.cut.positions, ends, target.cut)
     if reached == since.cut.positions:
         return since

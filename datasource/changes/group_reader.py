@@ -135,7 +135,8 @@ def group_changes(
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             if rule.dead_letter is not None:
-                letters = opened.enter_context(DeadLetters(pravega, rule, table.stream, piece.segment_id))
+                letters = DeadLetters(pravega, rule, table.stream, piece.segment_id)
+                opened.callback(letters.close)
             reader = _read_windows(pravega, plan, piece)
             reading = ReadingCounts(reader)
             for window in reader:

@@ -34,7 +34,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
@@ -48,8 +48,8 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .commit_watch import CommitWatch
 from .log_table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
-from .patience import CommitWatch, Patience
 from .turns import Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
@@ -322,13 +322,6 @@ class CommitLog(VersionTable):
         """
         return self.measure_settled_with_head(measure)[0]
 
-    def measure_settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, HeadRow | None]:
-        """Return what `measure_settled` does, and the head row; None for a user who may not read the log.
-
-        What was measured holds all versions up to the newest one of that row completely.
-        """
-        return self._measure_settled(measure, 0.0)
-
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
         """Return where the stream ends, and the newest version, which lies before that end like all older versions.
 
@@ -336,13 +329,18 @@ class CommitLog(VersionTable):
         not yet published, as they are for a moment; if their writer has died, not for long. Raises the errors of
         `measure_settled`, and PermissionDeniedError for a user who may not read the log.
         """
-        cut, head = self._measure_settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
+        cut, head = self.measure_settled_with_head(measure, time.monotonic() + _PUBLISHING_SECONDS)
         head = head or self._head()
         return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
 
-    def _measure_settled(
-        self, measure: Callable[[StreamCut | None], T], published_by: float
+    def measure_settled_with_head(
+        self, measure: Callable[[StreamCut | None], T], published_by: float = 0.0
     ) -> tuple[T, HeadRow | None]:
+        """Return what `measure_settled` does, and the head row; None for a user who may not read the log.
+
+        What was measured holds all versions up to the newest one of that row completely. Until the time `published_by`,
+        transactions that are merged but not yet published are waited for.
+        """
         streams = self._pravega.known_streams
         if not streams.is_logged(self._stream):
             result, head = measure(None), self.head()
@@ -351,7 +349,7 @@ class CommitLog(VersionTable):
                 return result, head
             streams.note_logged(self._stream)
         watch = CommitWatch(self._pravega, self._stream)
-        patience, first = Patience(self._stream, self._timeout, watch), None
+        deadline, pause, first = time.monotonic() + self._timeout, 0.005, None
         while True:
             head = self.head()
             if head is None:
@@ -368,7 +366,13 @@ class CommitLog(VersionTable):
                     head, lambda: measure(None), watch, published=time.monotonic() < published_by
                 ), head
             except DisturbedError:
-                patience.wait()
+                if time.monotonic() > deadline:
+                    raise ServerTimeoutError(
+                        f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause "
+                        f"between them.{watch.explain() or ' Try again.'}"
+                    ) from None
+                cancellation.sleep(pause)
+                pause = min(pause * 1.5, 0.1)
 
     def _measure_undisturbed(
         self, head: HeadRow, measure: Callable[[], T], watch: CommitWatch, *, published: bool
@@ -377,13 +381,11 @@ class CommitLog(VersionTable):
 
         With `published`, it raises that also for a transaction that was merged before and has no version yet.
         """
-        states = self._get_statuses(
-            head.committing[:1]
-        )  # the others are not asked to commit as long as this one is first
+        # The others are not asked to commit as long as this one is first.
+        states = self._get_statuses(head.committing[:1])
         watch.note(states)
-        if TransactionStatus.COMMITTING in states.values():
-            raise DisturbedError
-        if published and TransactionStatus.COMMITTED in states.values():
+        disturbing = {TransactionStatus.COMMITTING, *([TransactionStatus.COMMITTED] if published else [])}
+        if disturbing & set(states.values()):
             raise DisturbedError
         result = measure()
         if self.head() != head:

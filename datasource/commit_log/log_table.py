@@ -6,8 +6,8 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry
@@ -26,20 +26,16 @@ FIRST_BORDER_ROW = 1 << 62
 """Rows from here to 2 ** 63 have borders between events, see `scan/noted_borders.py`."""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """The number of some events, and of their bytes in segments, headers included."""
 
     events: int
     bytes: int
 
-    def __add__(self, more: Content) -> Content:
-        return Content(self.events + more.events, self.bytes + more.bytes)
-
 
 @dataclass(frozen=True)
 class CommitEntry:
-    """A transaction in the queue, with what its version will say of it.
+    """A transaction in the queue, with what its version will say of it, as the head row stores it.
 
     `content` is what it holds; None if its writer did not say.
     """
@@ -80,7 +76,9 @@ class HeadRow:
 
     def content_with(self, entry: CommitEntry) -> Content | None:
         """Return what all versions hold together once a transaction is published."""
-        return None if self.content is None or entry.content is None else self.content + entry.content
+        if self.content is None or entry.content is None:
+            return None
+        return Content(self.content.events + entry.content.events, self.content.bytes + entry.content.bytes)
 
 
 @dataclass(frozen=True)
@@ -96,11 +94,6 @@ class Version:
     rows: int = 0
     operation: str = ""
     transaction: uuid.UUID | None = None
-
-
-def encode_content(content: Content | None) -> list[int] | None:
-    """Return a content as a row stores it."""
-    return None if content is None else [content.events, content.bytes]
 
 
 def read_content(value: Sequence[int] | None) -> Content | None:
@@ -160,7 +153,7 @@ class LogTable:
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
         if self._origin is None:
-            self._origin = find_origin(self._pravega, self._stream)
+            self._origin = self._pravega.known_streams.origin(self._stream)
         return self._origin
 
     def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
@@ -251,23 +244,14 @@ class LogTable:
 
     def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
         """Replace the head row, and write other rows in the same atomic step; False if `old` is outdated."""
-        committing = [
-            {
-                "transaction": str(entry.transaction),
-                "rows": entry.rows,
-                "operation": entry.operation,
-                "content": encode_content(entry.content),
-            }
-            for entry in new.queue
-        ]
         row = {
             "stream": self._stream.name,
             "version": new.version,
-            "committing": committing,
+            "committing": [asdict(entry) for entry in new.queue],
             "origin": new.origin,
             "timestamp_ms": new.timestamp_ms,
             "ordered_from": new.ordered_from,
-            "content": encode_content(new.content),
+            "content": new.content,
         }
         self._known = None
         try:
@@ -283,7 +267,7 @@ class LogTable:
 
     def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
-            return head.origin == find_origin(self._pravega, self._stream)
+            return head.origin == self._pravega.known_streams.origin(self._stream)
         except PermissionDeniedError:
             return True
 
@@ -293,10 +277,6 @@ def make_row_key(stream: Stream, number: int) -> bytes:
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 
-def find_origin(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
-    return pravega.known_streams.origin(stream)
-
-
 def encode_row(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode()
+    """Return a row as it is stored, with ids of transactions as texts."""
+    return json.dumps(value, default=str).encode()

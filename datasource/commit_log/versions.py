@@ -100,9 +100,9 @@ class VersionTable(LogTable):
         head = self._read_valid_head()
         return 0 if head is None else head.version
 
-    def oldest(self) -> Version | None:
-        """Return the oldest version in the log, or None; raises the errors of `versions`."""
-        versions = self.versions(1, 1)
+    def version(self, number: int) -> Version | None:
+        """Return a version, None if the log does not have it; raises the errors of `versions`."""
+        versions = self.versions(number, number)
         return versions[0] if versions else None
 
     def find_newest_by(self, timestamp: int) -> Version | None:

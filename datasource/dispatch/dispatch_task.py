@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,6 @@ from pyspark_pravega.errors import (
     InvalidRowError,
     InvalidSchemaError,
     PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
     StreamNotFoundError,
     TransactionNotOpenError,
     shorten,
@@ -36,6 +33,7 @@ from pyspark_pravega.sql.options import Options
 
 from ..insert.commit import WriteSettings
 from ..insert.insert import Insert
+from ..insert.outcomes import AWAY
 from ..insert.prepare import apply_write_options, fit_to_rows
 from ..insert.reports import InsertMessage, SegmentWrite
 from ..insert.task import TaskRows
@@ -121,7 +119,7 @@ class DispatchWriter(DataSourceArrowWriter):
         partition = context.partitionId() if context is not None else 0
         with (
             borrow_connection(spec.config) as pravega,
-            TaskOutput(pravega.segments, spec.settings.spool_memory, partition) as output,
+            closing(TaskOutput(pravega.segments, spec.settings.spool_memory, partition)) as output,
         ):
             targets = _Targets(pravega, spec, partition, output)
             try:
@@ -130,7 +128,7 @@ class DispatchWriter(DataSourceArrowWriter):
                 return DispatchMessage(partition, targets.reports(output.finish()))
             except TransactionNotOpenError as error:
                 raise targets.explain_end(error) from None
-            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+            except AWAY as error:
                 raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:
                 targets.stop()
@@ -164,7 +162,7 @@ class _Targets:
         ends = np.cumsum(np.bincount(places, minlength=len(unique)))
         rows = batch.select(spec.rows.names)
         for name, part in zip(unique, np.split(order, ends[:-1]), strict=True):
-            self._found[name].rows.take(rows.take(pa.array(part)))
+            self._found[name].rows.take([rows.take(pa.array(part))])
 
     def reports(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> Mapping[str, StreamReport]:
         """Return the reports by stream, of all that the output has stored."""

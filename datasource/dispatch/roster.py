@@ -20,14 +20,10 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError, UnsupportedOperationError
 
 from ..commit_log.commit_log import CommitLog
-from ..insert.ledger import compute_row_number
+from ..insert.ledger import KEPT_RUNS, compute_row_number
 
 MOST_STREAMS = 100
 """The most streams that one write may have rows for."""
-
-
-KEPT_RUNS = 20
-"""How many runs of a query are kept."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass, field
 
@@ -137,15 +137,11 @@ class BlockSender:
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._cancellation = cancellation.Cancellation()
-        self._appenders: dict[SegmentAddress, SegmentAppender] = {}
+        self.appenders: dict[SegmentAddress, SegmentAppender] = {}
+        """The appenders of the segments. While blocks are on their way, use only what never waits."""
         self._connected: dict[SegmentAddress, SegmentAppender] = {}
         self.at: SegmentAddress | None = None
         """The segment that was sent to last; after an error, the one that it is about."""
-
-    @property
-    def appenders(self) -> Mapping[SegmentAddress, SegmentAppender]:
-        """Return the appenders of the segments. While blocks are on their way, use only what never waits."""
-        return self._appenders
 
     def send(self, segment: SegmentAddress, block: Block) -> None:
         """Take over a block. Waits as long as too many bytes wait for the thread."""
@@ -165,7 +161,7 @@ class BlockSender:
     def withdraw(self, segment: SegmentAddress) -> list[tuple[memoryview, int]]:
         """Return what a sealed segment has not stored, with the numbers of events. Call it after an error only."""
         left = []
-        if (appender := self._appenders.get(segment)) is not None:
+        if (appender := self.appenders.get(segment)) is not None:
             try:
                 appender.flush()
             except SegmentSealedError:
@@ -262,8 +258,8 @@ class BlockSender:
                 first = next(iter(self._connected))
                 self._flush(first)
                 self._connected.pop(first).close()
-            appender = self._appenders.get(segment)
+            appender = self.appenders.get(segment)
             if appender is None:
-                appender = self._appenders[segment] = self._open_appender(segment)
+                appender = self.appenders[segment] = self._open_appender(segment)
         self._connected[segment] = appender
         return appender

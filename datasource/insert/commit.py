@@ -30,15 +30,7 @@ from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import TABLE_NAME, CompanionRow, Content
 from ..positions.snapshot import measure_tail
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
-from .outcomes import (
-    CLEAN_UP_SECONDS,
-    NO_ANSWER,
-    Unit,
-    clean_up,
-    make_given_up_error,
-    make_lost_track_error,
-    make_outcome_unknown_error,
-)
+from .outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, clean_up, make_outcome_unknown_error
 from .reports import InsertMessage
 from .sealing import add_reported_lengths, add_up_content, copy_winners, seal
 
@@ -131,10 +123,16 @@ class Commit:
             return self._resolve(error)
         if not equal and request.again:
             clean_up(self._former.abort)
-            raise make_lost_track_error(self._stream)
+            raise TransactionOutcomeUnknownError(
+                f"The catalog service ended while it committed to stream {self._stream} without the bytes of failed "
+                "attempts. Either all rows of this INSERT are visible, or none: look at the table before you run it "
+                "again."
+            )
         try:
             if not equal:
-                self._copy(messages)
+                settings = self._settings
+                self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
+                self.step = Step.COMPARED
             self._commit(sum(message.rows for message in messages), add_up_content(messages), request.companion)
         except PravegaError as error:
             self._resolve(error)
@@ -175,12 +173,6 @@ class Commit:
                 return False
         self.step = Step.COMPARED
         return True
-
-    def _copy(self, messages: Sequence[InsertMessage]) -> None:
-        """Put a copy of what the winning tasks wrote in the place of the transaction."""
-        settings = self._settings
-        self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
-        self.step = Step.COMPARED
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
@@ -280,5 +272,8 @@ class Commit:
             LOG.warning("Cleaning up after an INSERT: %s", failed)
             return False
         if isinstance(error, TransactionOutcomeUnknownError):
-            raise make_given_up_error(transaction, self._settings.unit, error) from error
+            raise TransactionNotOpenError(
+                f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "
+                f"{error.__cause__ or error}. {self._settings.unit.write_again}."
+            ) from error
         return False

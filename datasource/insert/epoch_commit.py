@@ -6,8 +6,8 @@ docs/design/streaming-sink.md has the steps, and explains why nothing is lost or
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -88,43 +88,38 @@ def finish_recorded(
     if row.done:
         return True
     entry = EpochRecorder(table.stream, Epoch(row.writer, row.epoch), row.rows)
-    if not _FormerTransaction(pravega, table, settings, log, row, entry).finish_commit():
+    former = _FormerTransaction(pravega, table, settings, log, row, entry)
+    if not former.finish_commit():
         return False
-    log.replace_companion(
-        entry.number, lambda stored, origin: entry.make_value_when_published(_get_transaction_id(row), stored)
-    )
+    former.note_done()
     return True
 
 
+@dataclass(frozen=True)
 class _FormerTransaction:
-    """The transaction that the ledger recorded last."""
+    """The transaction that the ledger recorded last, in a `row`. `entry` records the epoch that is being committed."""
 
-    def __init__(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        settings: WriteSettings,
-        log: CommitLog,
-        row: LedgerRow,
-        entry: EpochRecorder,
-    ) -> None:
-        self._pravega, self._table, self._settings = pravega, table, settings
-        self._log, self._row, self._entry = log, row, entry
+    pravega: Pravega
+    table: StreamTable
+    settings: WriteSettings
+    log: CommitLog
+    row: LedgerRow
+    entry: EpochRecorder
 
     def finish_commit(self) -> bool:
         """Finish the commit, and return whether it is committed. Otherwise no row of it is or will be visible.
 
         Raises TransactionOutcomeUnknownError if the server has forgotten it, and it has no version.
         """
-        row, stream = self._row, self._table.stream
+        row, stream = self.row, self.table.stream
         if row.done or row.transaction is None:
             return True
-        transaction = Transaction.rejoin(self._pravega.controller, stream, row.transaction, self._settings.lease_ms)
+        transaction = Transaction.rejoin(self.pravega.controller, stream, row.transaction, self.settings.lease_ms)
         status = transaction.status()
         if status in _ABORTED:
             return False
         if status is TransactionStatus.UNKNOWN:
-            if self._log.has_version_of(row.transaction):
+            if self.log.has_version_of(row.transaction):
                 return True
             raise TransactionOutcomeUnknownError(
                 f"Batch {row.epoch} of {row.writer} was being committed to stream {stream} when its driver died, and "
@@ -133,12 +128,11 @@ class _FormerTransaction:
             )
         transaction.keep_alive()
         try:
-            request = CommitRequest(
-                _name_operation(self._entry.epoch), again=True, log=self._log, companion=self._entry
-            )
-            Insert(self._pravega, self._table, transaction, self._settings).publish(row.rows, request)
+            operation = _name_operation(self.entry.epoch)
+            request = CommitRequest(operation, again=True, log=self.log, companion=self.entry)
+            Insert(self.pravega, self.table, transaction, self.settings).publish(row.rows, request)
         except TransactionNotOpenError as error:
-            LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self._entry.epoch, error.message)
+            LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self.entry.epoch, error.message)
             return False
         finally:
             transaction.stop()
@@ -146,22 +140,21 @@ class _FormerTransaction:
 
     def abort(self) -> None:
         """Finish the transaction of an earlier epoch: abort it, unless it is being committed already."""
-        row = self._row
-        assert row.transaction is not None
+        assert self.row.transaction is not None
         try:
-            self._pravega.controller.abort_transaction(self._table.stream, row.transaction)
+            self.pravega.controller.abort_transaction(self.table.stream, self.row.transaction)
         except TransactionNotOpenError:
             if self.finish_commit():
-                self._log.replace_companion(
-                    self._entry.number,
-                    lambda stored, origin: self._entry.make_value_when_published(_get_transaction_id(row), stored),
-                )
+                self.note_done()
+
+    def note_done(self) -> None:
+        """Note in the ledger that the transaction is committed, unless its row is about another one by now."""
+        transaction = self.row.transaction
+        assert transaction is not None
+        self.log.replace_companion(
+            self.entry.number, lambda stored, origin: self.entry.make_value_when_published(transaction, stored)
+        )
 
 
 def _name_operation(epoch: Epoch) -> str:
     return "STREAM" if epoch.run is not None else "INSERT"
-
-
-def _get_transaction_id(row: LedgerRow) -> uuid.UUID:
-    assert row.transaction is not None
-    return row.transaction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
@@ -15,14 +16,14 @@ from .reports import InsertMessage
 from .task import InsertSpec, find_encoding_id
 
 
+@dataclass(frozen=True, eq=False)
 class Insert:
-    """One INSERT, from the beginning of its transaction to its commit or abort."""
+    """One INSERT, from the beginning of the transaction that its tasks share to its commit or abort."""
 
-    def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
-        self._pravega = pravega
-        self._table = table
-        self._transaction = transaction
-        self._settings = settings
+    pravega: Pravega
+    table: StreamTable
+    transaction: Transaction
+    settings: WriteSettings
 
     @classmethod
     def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
@@ -34,47 +35,25 @@ class Insert:
         transaction.keep_alive()
         return cls(pravega, table, transaction, settings)
 
-    @property
-    def pravega(self) -> Pravega:
-        """Return the connection."""
-        return self._pravega
-
-    @property
-    def transaction(self) -> Transaction:
-        """Return the shared transaction."""
-        return self._transaction
-
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the tasks need. `schema` describes the rows that Spark will send.
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """
-        table, transaction = self._table, self._transaction
+        table, transaction = self.table, self.transaction
         ids = [segment.segment_id for segment in transaction.segments]
-        endpoints = self._pravega.segments.locations(table.stream, ids)
+        endpoints = self.pravega.segments.locations(table.stream, ids)
         return InsertSpec(
             table=table,
-            config=self._pravega.config,
+            config=self.pravega.config,
             schema=schema,
             transaction=transaction.id,
             segments=tuple(transaction.segments),
             endpoints=endpoints,
             token=transaction.token,
-            lease_ms=self._settings.lease_ms,
-            spool_memory=self._settings.spool_memory,
-            encoding_id=find_encoding_id(self._pravega, table) if encoding is None else encoding(),
-            unit=self._settings.unit,
+            settings=self.settings,
+            encoding_id=find_encoding_id(self.pravega, table) if encoding is None else encoding(),
         )
-
-    @property
-    def table(self) -> StreamTable:
-        """Return the table that is written to."""
-        return self._table
-
-    @property
-    def settings(self) -> WriteSettings:
-        """Return the settings of the write."""
-        return self._settings
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the messages visible at once and return their number.
@@ -87,7 +66,7 @@ class Insert:
         if rows == 0:
             self.abort()
         else:
-            Commit(self._pravega, self._transaction, self._settings, request or CommitRequest()).run(messages)
+            Commit(self.pravega, self.transaction, self.settings, request or CommitRequest()).run(messages)
         return rows
 
     def publish(self, rows: int, request: CommitRequest) -> None:
@@ -95,8 +74,8 @@ class Insert:
 
         Its segments are sealed, and each of its `rows` is one event. The companion row is recorded.
         """
-        Commit(self._pravega, self._transaction, self._settings, request).complete(rows)
+        Commit(self.pravega, self.transaction, self.settings, request).complete(rows)
 
     def abort(self) -> None:
         """Give the transaction up; none of its rows is visible. Does nothing if it has ended."""
-        self._transaction.abort()
+        self.transaction.abort()

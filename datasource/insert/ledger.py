@@ -19,7 +19,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark_pravega.client import Pravega
@@ -36,11 +36,12 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import TABLE_NAME, find_origin, make_row_key
+from ..commit_log.log_table import TABLE_NAME, encode_row, make_row_key
 
 KEPT_BATCHES = 100
 """The epochs of a query whose digests are kept."""
 KEPT_RUNS = 20
+"""The runs of a query that are kept."""
 RESET = "reset "
 """The prefix of an id that stands, among the runs of a query, for a reset of its row."""
 _FIRST = 1 << 63
@@ -87,10 +88,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A row: the newest epoch with its transaction, and whether that is known to be committed and published (`done`).
+    """A row, as it is stored: the newest epoch with its transaction, and whether that is known to be `done`:
+    committed and published.
 
     `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
-    `written_ms` is when the row was written.
+    `timestamp_ms` is when the row was written.
     """
 
     writer: str
@@ -101,7 +103,7 @@ class LedgerRow:
     done: bool = True
     runs: tuple[str, ...] = ()
     batches: Mapping[int, str] = field(default_factory=dict)
-    written_ms: int = field(default=0, compare=False)
+    timestamp_ms: int = field(default=0, compare=False)
 
     @classmethod
     def find_in(cls, value: bytes) -> LedgerRow | None:
@@ -135,18 +137,7 @@ class LedgerRow:
 
     def value(self) -> bytes:
         """Return the row as it is stored."""
-        row = {
-            "writer": self.writer,
-            "origin": self.origin,
-            "epoch": self.epoch,
-            "transaction": None if self.transaction is None else str(self.transaction),
-            "rows": self.rows,
-            "done": self.done,
-            "runs": list(self.runs),
-            "batches": {str(epoch): digest for epoch, digest in self.batches.items()},
-            "timestamp_ms": time.time_ns() // 1_000_000,
-        }
-        return json.dumps(row).encode()
+        return encode_row(asdict(replace(self, timestamp_ms=time.time_ns() // 1_000_000)))
 
 
 def compute_row_number(writer: str) -> int:
@@ -184,7 +175,7 @@ def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerR
 def _is_of(pravega: Pravega, stream: Stream, row: LedgerRow) -> bool:
     """Return whether a row is about this stream, and not about an older one; a user who may only read cannot tell."""
     try:
-        return row.origin == find_origin(pravega, stream)
+        return row.origin == pravega.known_streams.origin(stream)
     except PermissionDeniedError:
         return True
     except StreamNotFoundError:

@@ -9,13 +9,11 @@ from enum import Enum
 
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     PravegaError,
+    ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
-    TransactionMismatchError,
-    TransactionNotOpenError,
     TransactionOutcomeUnknownError,
 )
 
@@ -26,6 +24,8 @@ CLEAN_UP_SECONDS = 5.0
 
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
 """Errors that leave open what another process has done with a transaction."""
+AWAY = (ServerFailedError, *NO_ANSWER)
+"""Errors of servers that a task needs."""
 
 
 class Unit(Enum):
@@ -65,43 +65,6 @@ def clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
-def make_ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
-    """Make the error for a transaction that ended before it was committed."""
-    return TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
-
-
-def make_mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for bytes of failed attempts that cannot be distinguished from those of the others."""
-    return TransactionMismatchError(
-        f"Transaction {transaction.id} on stream {transaction.stream} mixes bytes of failed attempts with those of the "
-        f"tasks that succeeded. It was aborted. {unit.write_again}."
-    )
-
-
-def make_scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for a stream whose present segments cannot take a copy of a transaction."""
-    return TransactionMismatchError(
-        f"Stream {transaction.stream} was scaled while transaction {transaction.id} held bytes of failed attempts. It "
-        f"was aborted. {unit.write_again}."
-    )
-
-
-def make_lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
-    """Make the error for a transaction that does not hold what the reports say."""
-    return TransactionMismatchError(
-        f"Transaction {transaction.id} on stream {transaction.stream} does not hold what its tasks wrote. It was "
-        f"aborted. {unit.write_again}."
-    )
-
-
-def make_lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
-    """Make the error for a process that died while it copied the winners' bytes."""
-    return TransactionOutcomeUnknownError(
-        f"The catalog service ended while it committed to stream {stream} without the bytes of failed attempts. Either "
-        "all rows of this INSERT are visible, or none: look at the table before you run it again."
-    )
-
-
 def make_outcome_unknown_error(
     stream: Stream, transaction: uuid.UUID, error: PravegaError
 ) -> TransactionOutcomeUnknownError:
@@ -113,11 +76,3 @@ def make_outcome_unknown_error(
     )
     unknown.__cause__ = error
     return unknown
-
-
-def make_given_up_error(transaction: Transaction, unit: Unit, error: PravegaError) -> TransactionNotOpenError:
-    """Make the error for a transaction that was aborted although its commit may have been asked for."""
-    return TransactionNotOpenError(
-        f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "
-        f"{error.__cause__ or error}. {unit.write_again}."
-    )

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,20 +31,18 @@ from pyspark_pravega.errors import (
     EventTooLargeError,
     InvalidRowError,
     SegmentSealedError,
-    ServerFailedError,
     ServerTimeoutError,
-    ServerUnavailableError,
     StreamSealedError,
 )
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 from pyspark_pravega.sql import options as o
 
-from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
+from .outcomes import AWAY
 from .reports import InsertMessage
 from .routes import choose_key_positions
 from .task_output import TaskOutput
@@ -51,7 +50,6 @@ from .task_output import TaskOutput
 LOG = logging.getLogger(__name__)
 
 _SCALING_SECONDS = 0.05
-_AWAY = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 @dataclass(frozen=True)
@@ -89,14 +87,12 @@ class PlainWriter(DataSourceArrowWriter):
         spec, table = self._spec, self._spec.table
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        encoder = find_format(table.format).encoder(
-            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-        )
+        encoder = table.make_encoder(spec.schema, spec.encoding_id)
         fit, positions = make_length_check(table.schema), choose_key_positions(table, spec.schema, partition)
         rows = stored = 0
         reached = ReachedTime(table)
         segments = None
-        with borrow_connection(spec.config) as pravega, spec.output(pravega, partition) as output:
+        with borrow_connection(spec.config) as pravega, closing(spec.output(pravega, partition)) as output:
             try:
                 segments = _CurrentSegments(pravega, table.stream, output)
                 for batch in map(fit, iterator):
@@ -108,7 +104,7 @@ class PlainWriter(DataSourceArrowWriter):
                 stored = rows
             except (InvalidRowError, EventTooLargeError) as error:
                 raise type(error)(f"Table {table.stream}: {error.message}. Rows before it may be visible.") from None
-            except _AWAY as error:
+            except AWAY as error:
                 if not spec.lossy:
                     raise
                 rows += sum(batch.num_rows for batch in iterator)

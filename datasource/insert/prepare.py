@@ -8,7 +8,6 @@ from pyspark.sql.types import StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import count_milliseconds, describe_missing_event_time
 
@@ -18,8 +17,6 @@ from ..tables.open_table import OpenTable
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch
-from .plain_task import PlainSpec, PlainWriter
-from .task import find_encoding_id
 
 TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"
@@ -51,9 +48,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
     among them, and for a key other than the table's promised routing key.
     """
     try:
-        find_format(table.format).encoder(
-            rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec], table.settings
-        )
+        table.make_encoder(rows, 0 if table.framed else None)
     except InvalidSchemaError as error:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
         hidden = [f"'{name}'" for name in rows.names if name in HIDDEN_COLUMNS and name not in table.schema.names]
@@ -143,20 +138,6 @@ def write_settings(options: o.Options) -> WriteSettings:
         commit_timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds(),
         spool_memory=options.get(o.SPOOL_MEMORY),
     )
-
-
-def make_plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
-    """Return the tasks' writer of a write without a transaction; None for a write with one.
-
-    Raises InvalidOptionError for an epoch, which such a write does not have.
-    """
-    pravega, table, options = opened.pravega, opened.table, opened.options
-    find_epoch_of_application(options)
-    mode = options.get(o.WRITE_MODE)
-    if mode == TRANSACTIONAL:
-        return None
-    encoding, memory = find_encoding_id(pravega, table), options.get(o.SPOOL_MEMORY)
-    return PlainWriter(PlainSpec(table, pravega.config, rows, encoding, mode == BEST_EFFORT, memory))
 
 
 def find_epoch_of_application(options: o.Options) -> Epoch | None:

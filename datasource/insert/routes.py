@@ -26,15 +26,12 @@ def choose_key_positions(
     Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else the rows are
     spread evenly, with a different beginning in each task.
     """
-    by_key = make_key_hasher(table, rows)
-    if by_key is not None:
-        return by_key
 
     def spread(batch: pa.RecordBatch) -> KeyPositions:
         shares: KeyPositions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
         return np.mod(shares + partition * _GOLDEN, 1.0)
 
-    return spread
+    return make_key_hasher(table, rows) or spread
 
 
 def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions] | None:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 
@@ -21,12 +22,13 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.append_blocks import Ranges
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import PravegaError, TransactionNotOpenError
+from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
 from ..commit_log.log_table import Content
-from .outcomes import Unit, make_ended_error, make_lost_rows_error, make_mixed_error, make_scaled_error
+from .outcomes import Unit
 from .reports import InsertMessage
 
 
@@ -36,13 +38,12 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
     Raises TransactionNotOpenError if it has ended.
     """
     stream, ids = transaction.stream, [segment.segment_id for segment in transaction.segments]
-    try:
+    infos: Mapping[int, SegmentInfo] = {}
+    with suppress(TransactionNotOpenError):
         pravega.segments.seal_segments(stream, ids, transaction.id)
-    except TransactionNotOpenError:
-        raise make_ended_error(transaction, unit) from None
-    infos = pravega.segments.segment_infos(stream, ids, transaction.id)
+        infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
-        raise make_ended_error(transaction, unit)
+        raise TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
     return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 
@@ -77,16 +78,23 @@ def copy_winners(
 
     Raises TransactionMismatchError if that cannot be done; then only the `mixed` transaction is left.
     """
+
+    def make_error(why: str) -> TransactionMismatchError:
+        return TransactionMismatchError(f"{why}. It was aborted. {unit.write_again}.")
+
+    name = f"Transaction {mixed.id} on stream {mixed.stream}"
     if any(written.resumed for message in messages for written in message.segments.values()):
-        raise make_mixed_error(mixed, unit)
+        raise make_error(f"{name} mixes bytes of failed attempts with those of the tasks that succeeded")
     fresh = Transaction.begin(pravega.controller, mixed.stream, lease_ms)
     fresh.keep_alive()
     try:
         if list(fresh.segments) != list(mixed.segments):
-            raise make_scaled_error(mixed, unit)
+            raise make_error(
+                f"Stream {mixed.stream} was scaled while transaction {mixed.id} held bytes of failed attempts"
+            )
         _copy_segments(_Copying(pravega, mixed, fresh.id), find_winning_ranges(messages))
         if seal(pravega, fresh, unit) != add_reported_lengths(mixed, messages):
-            raise make_lost_rows_error(mixed, unit)
+            raise make_error(f"{name} does not hold what its tasks wrote")
     except PravegaError:
         fresh.abort()
         raise

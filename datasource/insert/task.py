@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,20 +29,17 @@ from pyspark_pravega.errors import (
     InvalidRowError,
     InvalidSchemaError,
     SchemaNotFoundError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
     TransactionNotOpenError,
 )
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..tables.primary_key import KeyPositions
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
+from .commit import WriteSettings
 from .noted_times import ReachedTime
-from .outcomes import Unit
+from .outcomes import AWAY
 from .reports import InsertMessage, SegmentWrite
 from .routes import make_key_hasher
 from .task_output import TaskOutput
@@ -59,10 +56,21 @@ class InsertSpec:
     segments: tuple[SegmentRange, ...]
     endpoints: dict[int, Endpoint]
     token: str = field(repr=False)
-    lease_ms: int
-    spool_memory: int
+    settings: WriteSettings
     encoding_id: int | None
-    unit: Unit
+
+    def rejoin(self, pravega: Pravega) -> Transaction:
+        """Return the transaction, which is kept alive until it is stopped or has ended."""
+        transaction = Transaction(
+            pravega.controller,
+            self.table.stream,
+            self.transaction,
+            list(self.segments),
+            self.settings.lease_ms,
+            self.token,
+        )
+        transaction.keep_alive()
+        return transaction
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -83,24 +91,21 @@ class InsertWriter(DataSourceArrowWriter):
         partition = context.partitionId() if context is not None else 0
         with borrow_connection(spec.config) as pravega:
             stream, segments = spec.table.stream, pravega.segments
-            transaction = Transaction(
-                pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
-            )
             # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
-            transaction.keep_alive()
+            transaction = spec.rejoin(pravega)
             try:
                 segments.seed_token(stream, spec.token)
                 for segment_id, endpoint in spec.endpoints.items():
                     segments.seed_location(stream, segment_id, endpoint)
-                with TaskOutput(segments, spec.spool_memory, partition) as output:
+                with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
                     rows = self._open_rows(partition, output)
-                    rows.take_all(iterator)
+                    rows.take(iterator)
                     report = rows.report(output.finish())
             except TransactionNotOpenError:
                 raise transaction.explain_end() from None
-            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+            except AWAY as error:
                 # A commit begins only when all tasks have succeeded.
-                raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
+                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:
                 transaction.stop()
         return report
@@ -115,33 +120,24 @@ class TaskRows:
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         table = spec.table
         self._spec, self._partition, self._output = spec, partition, output
-        self._encoder = find_format(table.format).encoder(
-            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-        )
+        self._encoder = table.make_encoder(spec.schema, spec.encoding_id)
         self._fit = make_length_check(table.schema)
         self._router = _make_router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]
         self._reached = ReachedTime(table)
         self._rows = 0
 
-    def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows. Raises the errors of `take`, and the errors of rows that their source finds."""
-        with self._name_table():
+    def take(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take rows. Raises the errors of `SegmentAppender`.
+
+        Raises InvalidRowError and EventTooLargeError, whether they are found here or by the source of the rows.
+        """
+        try:
             for batch in batches:
                 self._take(batch)
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises InvalidRowError, EventTooLargeError, and the errors of `SegmentAppender`."""
-        with self._name_table():
-            self._take(batch)
-
-    @contextmanager
-    def _name_table(self) -> Iterator[None]:
-        try:
-            yield
         except (InvalidRowError, EventTooLargeError) as error:
-            spec = self._spec
-            raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+            nothing_visible = self._spec.settings.unit.nothing_visible
+            raise type(error)(f"Table {self._spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
         batch = self._fit(batch)

@@ -6,7 +6,6 @@ import hashlib
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import TracebackType
 
 from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
 from pyspark_pravega.client.segments.failures import SegmentAddress
@@ -97,12 +96,8 @@ class TaskOutput:
         assert self._sender is not None
         self._sender.go_on()
 
-    def __enter__(self) -> TaskOutput:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the connections; call it always."""
         if self._sender is not None:
             self._sender.close()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,6 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidRowError
-from pyspark_pravega.formats.core.format import Encoder, find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..insert.reports import InsertMessage
@@ -24,7 +24,7 @@ from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .entry_scan import open_same_entries, require_keys, select_value_columns
-from .epochs import add_epoch, put_entries_of_epoch
+from .epochs import AT_ONCE, EpochWrite, add_epoch
 from .keys import encode_keys
 
 _REQUEST_BYTES = 2 << 20
@@ -43,15 +43,15 @@ class UpsertSpec:
     epoch: int | None = None
 
 
-class UpsertWriter(DataSourceArrowWriter):
-    """Spark's writer of INSERT for tasks. Among rows with the same key in one task, the last one counts."""
+class EntryWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
 
     @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; all are stored when this returns.
+        """Write the rows of one task, in their order; all are stored when this returns.
 
         Raises InvalidRowError, and for servers that do not answer ServerUnavailableError or ServerTimeoutError. Rows
         before the error may be stored.
@@ -59,45 +59,58 @@ class UpsertWriter(DataSourceArrowWriter):
         spec, count = self._spec, 0
         context = TaskContext.get()
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries, values = open_same_entries(pravega, spec.table), Values(spec)
-            fit = make_length_check(spec.table.schema)
+            entries = open_same_entries(pravega, spec.table)
+            epoch = None if spec.epoch is None else EpochWrite(entries, spec.table, spec.epoch)
             for batch in iterator:
                 count += batch.num_rows
-                try:
-                    rows = add_epoch(spec.table, fit(batch), spec.epoch)
-                    written = dict(zip(encode_keys(require_keys(spec.table), rows), values.of(rows), strict=True))
-                except InvalidRowError as error:
-                    raise InvalidRowError(
-                        f"Table {spec.table.stream}: {error.message} Rows before it may be visible."
-                    ) from None
-                if spec.epoch is None:
-                    put_entries(entries, written, threads)
-                else:
-                    put_entries_of_epoch(entries, spec.table, spec.epoch, written, threads)
+                put_entries(entries, self._find_written(batch), threads, epoch)
         return InsertMessage(context.partitionId() if context is not None else 0, count, {})
 
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
+        """Return the new value of each key; None if the entry is to be removed."""
+        raise NotImplementedError
 
-class Values:
-    """Encodes the values of entries."""
+    @cached_property
+    def _fit(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        return make_length_check(self._spec.table.schema)
 
-    def __init__(self, spec: UpsertSpec) -> None:
-        self._columns = select_value_columns(spec.table, spec.schema)
-        self._encoder = make_value_encoder(spec.table, spec.schema)
-
-    def of(self, rows: pa.RecordBatch) -> list[bytes]:
-        """Return the value of each row. Raises InvalidRowError."""
-        batch = rows.select(self._columns.names)
-        return list(self._encoder.encode(batch).to_pylist())
-
-
-def make_value_encoder(table: StreamTable, rows: StructType) -> Encoder:
-    """Return the encoder of the values of rows. Raises InvalidSchemaError."""
-    format = find_format(table.format)
-    return format.encoder(select_value_columns(table, rows), table.schema_text, None, "", table.settings)
+    @cached_property
+    def _encode(self) -> Callable[[pa.RecordBatch], list[bytes]]:
+        return make_value_encoder(self._spec.table, self._spec.schema)
 
 
-def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], threads: ThreadPoolExecutor) -> None:
-    """Write entries, and remove those without a value, in several partitions at the same time; wait for all."""
+class UpsertWriter(EntryWriter):
+    """The writer of INSERT. Among rows with the same key in one task, the last one counts."""
+
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
+        table = self._spec.table
+        try:
+            rows = add_epoch(table, self._fit(batch), self._spec.epoch)
+            return dict(zip(encode_keys(require_keys(table), rows), self._encode(rows), strict=True))
+        except InvalidRowError as error:
+            raise InvalidRowError(f"Table {table.stream}: {error.message} Rows before it may be visible.") from None
+
+
+def make_value_encoder(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], list[bytes]]:
+    """Return the function that encodes the value of each row, which may raise InvalidRowError.
+
+    Raises InvalidSchemaError for rows that do not fit the table.
+    """
+    columns = select_value_columns(table, rows)
+    encoder = table.make_encoder(columns, None)
+    return lambda batch: list(encoder.encode(batch.select(columns.names)).to_pylist())
+
+
+def put_entries(
+    entries: KeyValueTable,
+    written: Mapping[bytes, bytes | None],
+    threads: ThreadPoolExecutor,
+    epoch: EpochWrite | None = None,
+) -> None:
+    """Write entries, and remove those without a value, in several partitions at the same time; wait for all.
+
+    An `epoch` leaves entries of later epochs alone.
+    """
     of_partitions: dict[int, list[bytes]] = {}
     for key in written:
         of_partitions.setdefault(entries.find_partition(key), []).append(key)
@@ -106,21 +119,28 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
         gone = [key for key in keys if written[key] is None]
         for at in range(0, len(gone), MAX_BATCH_KEYS):
             entries.delete_many(gone[at : at + MAX_BATCH_KEYS])
-        part: list[tuple[bytes, bytes, int]] = []
-        size = 0
-        for key in keys:
-            value = written[key]
-            if value is None:
-                continue
-            if part and (len(part) == MAX_BATCH_KEYS or size + len(value) > _REQUEST_BYTES):
-                entries.put_many(part)
-                part, size = [], 0
-            part.append((key, value, ANY))
-            size += len(value)
-        if part:
-            entries.put_many(part)
+        present = [(key, value) for key in keys if (value := written[key]) is not None]
+        for step in _split_steps(present, MAX_BATCH_KEYS if epoch is None else AT_ONCE):
+            if epoch is None:
+                entries.put_many([(key, value, ANY) for key, value in step])
+            else:
+                epoch.put(step)
 
     list(threads.map(cancellation.carry_over(put), of_partitions.values()))
+
+
+def _split_steps(written: Sequence[tuple[bytes, bytes]], most: int) -> Iterator[Sequence[tuple[bytes, bytes]]]:
+    """Yield keys with values, so many as are written together: at most `most`."""
+    step: list[tuple[bytes, bytes]] = []
+    size = 0
+    for key, value in written:
+        if step and (len(step) == most or size + len(value) > _REQUEST_BYTES):
+            yield step
+            step, size = [], 0
+        step.append((key, value))
+        size += len(value)
+    if step:
+        yield step
 
 
 def remove_entries(pravega: Pravega, table: StreamTable) -> None:
@@ -133,30 +153,10 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
                 entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])
 
 
-class KeyedWriter(DataSourceArrowWriter):
-    """Spark's writer of DELETE, UPDATE and MERGE for tasks. A row has `operation`, the old key `id`, the new `row`."""
+class KeyedWriter(EntryWriter):
+    """The writer of DELETE, UPDATE and MERGE. A row has `operation`, the old key `id`, the new `row`."""
 
-    def __init__(self, spec: UpsertSpec) -> None:
-        self._spec = spec
-        self._fit = make_length_check(spec.table.schema)
-
-    @shorten_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Make the changes of one task in their order; all are stored when this returns.
-
-        Raises InvalidRowError, including for a row that would get another key.
-        """
-        spec, count = self._spec, 0
-        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries = open_same_entries(pravega, spec.table)
-            values = Values(spec) if spec.schema.fields else None
-            for batch in iterator:
-                count += batch.num_rows
-                put_entries(entries, self._find_changed(batch, values), threads)
-        return InsertMessage(0, count, {})
-
-    def _find_changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
-        """Return the new value of each key; None if the entry is to be removed."""
+    def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
         keys, table = require_keys(self._spec.table), self._spec.table
         changed: list[tuple[int, bytes, bytes | None]] = []
         for operation in ("delete", "update", "insert"):
@@ -168,7 +168,6 @@ class KeyedWriter(DataSourceArrowWriter):
                 gone = encode_keys(keys, _take_columns(chosen, "id"))
                 changed += [(row, key, None) for row, key in zip(places.to_pylist(), gone, strict=True)]
                 continue
-            assert values is not None
             rows = self._fit(_take_columns(chosen, "row"))
             new = encode_keys(keys, rows)
             if operation == "update" and encode_keys(keys, _take_columns(chosen, "id")) != new:
@@ -176,7 +175,7 @@ class KeyedWriter(DataSourceArrowWriter):
                     f"Table {table.stream}: a row would get another key. The columns {', '.join(keys.names)} cannot "
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
                 )
-            changed += zip(places.to_pylist(), new, values.of(rows), strict=True)
+            changed += zip(places.to_pylist(), new, self._encode(rows), strict=True)
         return {key: value for _, key, value in sorted(changed, key=lambda one: one[0])}
 
 

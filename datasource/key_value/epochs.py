@@ -8,28 +8,24 @@ earlier micro-batch that is repeated, replaces nothing that a later one has writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.errors import ConditionalUpdateError
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.sql import options as o
 
 from ..tables.stream_table import StreamTable
 
 LOG = logging.getLogger(__name__)
 
-_AT_ONCE = 120
+AT_ONCE = 120
 """Entries that are written in one step: they are read before, a few in each request."""
-_STEP_BYTES = 2 << 20
-"""The most bytes of values that are written in one step, unless one is larger."""
 
 
 def find_epoch_column(table: StreamTable) -> str | None:
@@ -53,59 +49,37 @@ def add_epoch(table: StreamTable, rows: pa.RecordBatch, epoch: int | None) -> pa
     return rows.append_column(column, pa.array([epoch] * rows.num_rows, pa.int64()))
 
 
-def put_entries_of_epoch(
-    entries: KeyValueTable, table: StreamTable, epoch: int, written: Mapping[bytes, bytes], threads: ThreadPoolExecutor
-) -> None:
-    """Write entries, except where one with a greater epoch is; several partitions at the same time. Wait for all."""
-    put = _EpochWrite(entries, table, epoch, written)
-    of_partitions: dict[int, list[bytes]] = {}
-    for key in written:
-        of_partitions.setdefault(entries.find_partition(key), []).append(key)
-    left_alone = sum(threads.map(cancellation.carry_over(put.put_all), of_partitions.values()))
-    if left_alone:
-        LOG.info("Key-value table %s: %d rows of epoch %d came after later ones.", table.stream, left_alone, epoch)
-
-
 @dataclass(frozen=True)
-class _EpochWrite:
-    """The values that a micro-batch writes, by their keys."""
+class EpochWrite:
+    """Writes the entries of one epoch, except where one with a greater epoch is."""
 
     entries: KeyValueTable
     table: StreamTable
     epoch: int
-    written: Mapping[bytes, bytes]
 
-    def put_all(self, keys: Sequence[bytes]) -> int:
-        """Write the entries of some keys of one partition; return how many were left alone."""
-        left_alone, step, size = 0, list[bytes](), 0
-        for key in keys:
-            if step and (len(step) == _AT_ONCE or size + len(self.written[key]) > _STEP_BYTES):
-                left_alone += self._put(step)
-                step, size = [], 0
-            step.append(key)
-            size += len(self.written[key])
-        return left_alone + (self._put(step) if step else 0)
-
-    def _put(self, keys: Sequence[bytes]) -> int:
-        """Write entries in one step, or in smaller ones if others write to them in the meantime."""
+    def put(self, written: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write keys with values in one step, or in smaller ones if others write to them in the meantime."""
         while True:
-            entries = self.entries.get_many(keys)
+            entries = self.entries.get_many([key for key, _ in written])
             epochs = self._read_epochs([None if entry is None else entry.value for entry in entries])
             mine = [
-                (key, self.written[key], NOT_EXISTS if entry is None else entry.version)
-                for key, entry, epoch in zip(keys, entries, epochs, strict=True)
+                (key, value, NOT_EXISTS if entry is None else entry.version)
+                for (key, value), entry, epoch in zip(written, entries, epochs, strict=True)
                 if epoch is None or epoch <= self.epoch
             ]
-            if not mine:
-                return len(keys)
             try:
-                self.entries.put_many(mine)
+                if mine:
+                    self.entries.put_many(mine)
             except ConditionalUpdateError:
-                if len(keys) == 1:
+                if len(written) == 1:
                     continue
-                half = len(keys) // 2
-                return self._put(keys[:half]) + self._put(keys[half:])
-            return len(keys) - len(mine)
+                half = len(written) // 2
+                self.put(written[:half])
+                return self.put(written[half:])
+            if left_alone := len(written) - len(mine):
+                name, epoch = self.table.stream, self.epoch
+                LOG.info("Key-value table %s: %d rows of epoch %d came after later ones.", name, left_alone, epoch)
+            return
 
     def _read_epochs(self, values: Sequence[bytes | None]) -> list[int | None]:
         """Return the epochs in values; None for one without an epoch, and for one that cannot be decoded."""
@@ -123,11 +97,9 @@ class _EpochWrite:
             return None  # another program wrote the entry, and every row replaces such a one
 
     def _decoder(self) -> Decoder:
-        column, table = find_epoch_column(self.table), self.table
+        column = find_epoch_column(self.table)
         assert column is not None
-        return find_format(table.format).decoder(
-            StructType([table.schema[column]]), table.schema_text, None, table.settings
-        )
+        return self.table.make_decoder(StructType([self.table.schema[column]]))
 
 
 def _decode(decoder: Decoder, values: Sequence[bytes]) -> list[int | None]:

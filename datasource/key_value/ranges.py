@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 from pyspark_pravega.client.key_value.key_value_table import MAX_READ_KEYS
@@ -31,8 +31,8 @@ def find_key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ran
     limited = False
     for column in columns.all:
         whole: Ranges = ((0, _find_largest(column)),)
-        column_ranges = [ranges for one in conditions if (ranges := _find_ranges_of_condition(one, column)) is not None]
-        limits = reduce(_intersect, column_ranges, whole)
+        column_ranges = [one.fold(partial(_find_ranges, column)) for one in conditions]
+        limits = reduce(_intersect, [ranges for ranges in column_ranges if isinstance(ranges, tuple)], whole)
         limited = limited or limits != whole
         key_ranges = _append_column(key_ranges, limits, column)
     return key_ranges if limited else None
@@ -89,27 +89,16 @@ def _intersect(one: Ranges, other: Ranges) -> Ranges:
     return tuple(ranges)
 
 
-def _find_ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
-    stack: list[Term | Ranges | None] = []
-    for term in condition.terms:
-        split = len(stack) - term.children
-        children = stack[split:]
-        del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _find_ranges_of_term(term.name, children, column))
-    [whole] = stack
-    return whole if isinstance(whole, tuple) else None
-
-
-def _find_ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
-    child_ranges = [child for child in children if isinstance(child, tuple)]
+def _find_ranges(column: KeyColumn, term: Term, children: Sequence[Term | Ranges | None]) -> Term | Ranges | None:
+    """Return the ranges in which a condition can be fulfilled, None for any; a column or literal as it is."""
+    name, child_ranges = term.name, [child for child in children if isinstance(child, tuple)]
+    if name in (COLUMN, LITERAL):
+        return term
     if name == "AND":
         return reduce(_intersect, child_ranges) if child_ranges else None
     if name == "OR":
-        return (
-            _join([bounds for ranges in child_ranges for bounds in ranges])
-            if len(child_ranges) == len(children)
-            else None
-        )
+        every = _join([bounds for ranges in child_ranges for bounds in ranges])
+        return every if len(child_ranges) == len(children) else None
     if not children or not all(isinstance(child, Term) for child in children):
         return None
     left, *others = [child for child in children if isinstance(child, Term)]

@@ -94,11 +94,10 @@ class EventRows(TableKind):
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
         return None
 
-    def _can_choose_events(self, condition: Condition) -> bool:
+    def _can_choose(self, condition: Condition) -> bool:
+        if self.table.asked.changes is not None:
+            return is_about_versions(condition)
         return is_about_places(condition, self.table.schema)
-
-    def _can_choose_changes(self, condition: Condition) -> bool:
-        return is_about_versions(condition)
 
     def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""

@@ -11,14 +11,18 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..insert.prepare import make_plain_writer
-from ..positions.snapshot import SegmentSlice
-from ..positions.truncation import truncate_at_end
+from ..commit_log.commit_log import CommitLog
+from ..insert.plain_task import PlainSpec, PlainWriter
+from ..insert.prepare import BEST_EFFORT, TRANSACTIONAL, find_epoch_of_application
+from ..insert.task import find_encoding_id
+from ..positions.snapshot import SegmentSlice, measure_tail
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
@@ -27,6 +31,9 @@ from ..scan.scan_request import ScanRequest, WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
+
+_TRUNCATIONS = 5
+"""How many times a truncation is tried beside others."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,26 @@ class TableKind(OpenTable, ABC):
 
     @classmethod
     def truncate(cls, pravega: Pravega, table: StreamTable) -> None:
-        """Remove all events that a table has now, if `refusal_to_truncate` gives no reason against it."""
-        truncate_at_end(pravega, table.stream)
+        """Remove all events that a table has now, if `refusal_to_truncate` gives no reason against it.
+
+        A commit at the same time is removed or kept as a whole. Raises StreamSealedError, StreamNotFoundError,
+        PermissionDeniedError.
+        """
+        controller, log = pravega.controller, CommitLog(pravega, table.stream)
+        for tries in range(1, _TRUNCATIONS + 1):
+            # The server accepts any offsets. These are the ends of segments, which never lie within an event: the
+            # server appends and merges whole events. Nor do they divide a transaction.
+            cut: StreamCut = log.measure_settled(lambda version: version or measure_tail(pravega, table.stream))
+            head = controller.head(table.stream)
+            if cut == head:
+                return
+            try:
+                controller.truncate_stream(cut)
+                return
+            except InvalidOptionError:
+                # Retention or another program truncates at the same time, perhaps behind the cut.
+                if tries == _TRUNCATIONS or controller.head(table.stream) == head:
+                    raise
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
@@ -125,21 +150,14 @@ class TableKind(OpenTable, ABC):
         cls._refuse("CHANGES", table)
 
     def plan_scan(self, request: ScanRequest) -> PlannedScan:
-        """Fix what a scan of the rows reads.
+        """Fix what a scan reads: of the rows, or of the changes in a range if the statement asks for these.
 
-        Raises InvalidOptionError for unsuitable stream cuts or dead-letter streams, InvalidSchemaError for columns
-        that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
+        Raises InvalidOptionError for unsuitable stream cuts, ranges or dead-letter streams, InvalidSchemaError for
+        columns that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """
-        scan = PushDown.of(self, request, self._can_choose_events)
-        return scan.finish(self._plan_rows(scan.wanted))
-
-    def plan_changes(self, request: ScanRequest) -> PlannedScan:
-        """Fix what a scan of the changes in the table's range reads, now or as an earlier scan of them did.
-
-        Raises the errors of `plan_scan`, and InvalidOptionError for an invalid range.
-        """
-        scan = PushDown.of(self, request, self._can_choose_changes)
-        return scan.finish(self._plan_changes(scan.wanted))
+        scan = PushDown.of(self, request, self._can_choose)
+        plan = self._plan_rows if self.table.asked.changes is None else self._plan_changes
+        return scan.finish(plan(scan.wanted))
 
     def open_stream(self, reader: StreamReader) -> StreamSource:
         """Return what a streaming query reads: the rows, or the changes if the query asks for them.
@@ -161,9 +179,15 @@ class TableKind(OpenTable, ABC):
         """Return the tasks' writer of a write without a transaction; None for a write with one.
 
         The table is one that `prepare_insert` returned. `epoch` is what a micro-batch writes into the column of epochs
-        of a key-value table that has one. Raises InvalidOptionError for options that do not fit.
+        of a key-value table that has one. Raises InvalidOptionError for options that do not fit, and for the epoch of
+        an application, which such a write does not have.
         """
-        return make_plain_writer(self, rows)
+        find_epoch_of_application(self.options)
+        mode, memory = self.options.get(o.WRITE_MODE), self.options.get(o.SPOOL_MEMORY)
+        if mode == TRANSACTIONAL:
+            return None
+        encoding_id = find_encoding_id(self.pravega, self.table)
+        return PlainWriter(PlainSpec(self.table, self.pravega.config, rows, encoding_id, mode == BEST_EFFORT, memory))
 
     def make_keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
@@ -187,12 +211,8 @@ class TableKind(OpenTable, ABC):
         """Fix what is read for the wanted changes."""
         self._refuse("CHANGES", self.table)
 
-    def _can_choose_events(self, condition: Condition) -> bool:
-        """Return whether a condition on rows chooses events before they are decoded."""
-        return False
-
-    def _can_choose_changes(self, condition: Condition) -> bool:
-        """Return whether a condition on changes chooses events before they are decoded."""
+    def _can_choose(self, condition: Condition) -> bool:
+        """Return whether a condition on rows, or on changes, chooses events before they are decoded."""
         return False
 
     @classmethod

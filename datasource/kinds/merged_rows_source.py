@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +21,9 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import has_times
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
-from ..stream_source.batch_planning import StreamedTable, TableStream
+from ..stream_source.batch_planning import TableStream
 from ..stream_source.event_time_drift import check_times
-from ..stream_source.memory import FoundByName, FoundStreams, QueryMemory
+from ..stream_source.memory import QueryMemory
 from ..stream_source.merged_source import MemberStream, MergedTableStream
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
 from ..tables.merged_table import MemberChoice, check_member
@@ -33,6 +34,8 @@ _UNFINISHED_SECONDS = 30.0
 """Seconds that a new stream may have no schema before it counts as one that does not fit."""
 
 
+FoundByName: TypeAlias = Mapping[str, tuple[StreamTable, str | None]]
+"""Tables of streams, with the identities of these."""
 PlanSlices: TypeAlias = Callable[[StreamTable, Mapping[int, Sequence[SegmentSlice]]], PlannedScan]
 """Of a table and the slices of its members, by their places."""
 
@@ -59,7 +62,10 @@ class MergedSource(StreamSource):
                 "several streams. Leave the columns out, or read one stream."
             )
         self._choice = MemberChoice.of(options, stream.scope)
-        self._found = FoundStreams(time.monotonic(), self._list_loaded())
+        self._lock = threading.Lock()
+        self._streams, self._looked_at = self._list_loaded(), time.monotonic()
+        self._unfinished: dict[str, float] = {}
+        """The streams that seem to be under creation, with the times at which they were first seen."""
 
     def start(self) -> str:
         return self._open().start().to_json()
@@ -103,20 +109,19 @@ class MergedSource(StreamSource):
 
         Raises DifferentSchemasError for a new stream that does not fit the others.
         """
-        latest = self._found
-        with latest.lock:
-            if time.monotonic() - latest.at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
-                latest.streams = self._discover(latest)
-                latest.at = time.monotonic()
-            return latest.streams
+        with self._lock:
+            if time.monotonic() - self._looked_at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
+                self._streams = self._discover()
+                self._looked_at = time.monotonic()
+            return self._streams
 
     def _open(self, streams: FoundByName | None = None) -> MergedTableStream:
         members = {}
-        for name, (table, known_segments) in (self._look() if streams is None else streams).items():
-            read = StreamedTable(table, known_segments, self._reader.columns, self._options)
+        for name, (table, identity) in (self._look() if streams is None else streams).items():
             segments = self._reader.memory.segments(self._pravega, table.stream)
-            stream = TableStream(self._pravega, segments, read)
-            members[name] = MemberStream(read, stream, self._query().member(name))
+            opened = OpenTable(self._pravega, table, self._options)
+            stream = TableStream(opened, segments, identity, self._reader.columns)
+            members[name] = MemberStream(stream, self._query().member(name))
         drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
         return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS), drift=drift)
 
@@ -128,21 +133,21 @@ class MergedSource(StreamSource):
         names = [member.name_in(scope) for member in self._choice.listed] or [one.stream.name for one in table.members]
         return {name: (member, member.identity) for name, member in zip(names, table.members, strict=True)}
 
-    def _discover(self, before: FoundStreams) -> FoundByName:
+    def _discover(self) -> FoundByName:
         names = self._choice.find_existing(self._pravega)
-        before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
-        members = {name: before.streams[name] for name in names if name in before.streams}
+        self._unfinished = {name: since for name, since in self._unfinished.items() if name in names}
+        members = {name: self._streams[name] for name in names if name in self._streams}
         for name in names:
-            if name not in members and (member := self._load_new_member(name, before.unfinished)) is not None:
+            if name not in members and (member := self._load_new_member(name)) is not None:
                 members[name] = (member, identify(self._pravega, member.stream))
         return members
 
-    def _load_new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
+    def _load_new_member(self, name: str) -> StreamTable | None:
         """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.
 
         Raises DifferentSchemasError for one that does not fit.
         """
-        since = unfinished.setdefault(name, time.monotonic())
+        since = self._unfinished.setdefault(name, time.monotonic())
         overdue = time.monotonic() - since > _UNFINISHED_SECONDS
         try:
             [member] = self._reader.load_members(
@@ -155,5 +160,5 @@ class MergedSource(StreamSource):
         if member.is_bytes and not self._table.is_bytes and not overdue:
             return None
         check_member(self._table, member)
-        del unfinished[name]
+        del self._unfinished[name]
         return member

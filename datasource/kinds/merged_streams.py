@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch, replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
@@ -37,8 +36,6 @@ _ORIGIN = StructType([field for field, _ in ORIGIN_COLUMNS.values()])
 _SEGMENTS = 1 << 64
 """More than any segment's id: the ends of all members' segments make one mapping."""
 _SHOWN = 8
-_THREADS = 8
-"""Streams that are planned at the same time."""
 
 
 @dataclass
@@ -194,9 +191,9 @@ class MergedStreams(EventRows):
 
         return self._merge(rows.columns, plan_member, range(len(self.table.members)))
 
-    def _can_choose_events(self, condition: Condition) -> bool:
+    def _can_choose(self, condition: Condition) -> bool:
         origin = describe_origin(self.table.members, self.table.members[0])
-        return _is_about_origin(condition, origin) or super()._can_choose_events(condition)
+        return _is_about_origin(condition, origin) or super()._can_choose(condition)
 
     def _member(self, number: int) -> EventRows:
         member = self.table.members[number]
@@ -228,8 +225,7 @@ class MergedStreams(EventRows):
                     raise make_missing_column_error(field, member)
             return plan(number, StructType([field for field in required if field.name in names]))
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            planned = list(threads.map(cancellation.carry_over(plan_member), numbers))
+        planned = map_side_by_side(plan_member, numbers)
         origins = [describe_origin(table.members, table.members[number]) for number in numbers]
         return merge_scans(origins, planned, strings)
 

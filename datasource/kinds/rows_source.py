@@ -15,7 +15,7 @@ from ..scan.event_planning import has_times
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
-from ..stream_source.batch_planning import StreamedTable, TableStream
+from ..stream_source.batch_planning import TableStream
 from ..stream_source.event_time_drift import check_times
 from ..stream_source.reading_queries import KnownMarks
 from ..stream_source.real_time import follow
@@ -30,9 +30,8 @@ class RowsSource(StreamSource):
     def __init__(self, opened: OpenTable, reader: StreamReader, plan: Callable[[MicroBatchScan], PlannedScan]) -> None:
         """Take a table and its reader. `plan` fixes what a micro-batch reads."""
         self._opened, self._reader, self._plan_micro_batch = opened, reader, plan
-        self._read = StreamedTable(opened.table, reader.id, reader.columns, opened.options)
         segments = reader.memory.segments(opened.pravega, opened.stream)
-        self._stream = TableStream(opened.pravega, segments, self._read)
+        self._stream = TableStream(opened, segments, reader.id, reader.columns)
         self._has_times = has_times(opened.table, reader.columns)
 
     def start(self) -> str:
@@ -46,12 +45,12 @@ class RowsSource(StreamSource):
         return read_limits(self._opened.options)
 
     def check(self, offset: str) -> None:
-        self._read.read_offset(offset)
+        self._stream.read_offset(offset)
 
     def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
-        begin = self._read.read_offset(since)
+        begin = self._stream.read_offset(since)
         self._consume(begin.cut)
-        bound = None if last is None else self._read.read_offset(last)
+        bound = None if last is None else self._stream.read_offset(last)
         if bound is not None:
             # With availableNow no commit of the last batch comes, but its offset does, and Spark has stored it by then:
             # asynchronous progress tracking, which stores it later, is not possible with this trigger.
@@ -65,8 +64,8 @@ class RowsSource(StreamSource):
         return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
 
     def plan(self, batch: BatchRange) -> PlannedScan:
-        since, until = self._read.read_offset(batch.since), self._read.read_offset(batch.until)
-        begin = since.cut if until.begin is None else StreamCut(self._read.stream, until.begin)
+        since, until = self._stream.read_offset(batch.since), self._stream.read_offset(batch.until)
+        begin = since.cut if until.begin is None else StreamCut(self._opened.stream, until.begin)
         self._consume(begin)
         times = None
         if self._has_times:
@@ -76,7 +75,7 @@ class RowsSource(StreamSource):
         return self._plan(self._stream.slices(since, until), times)
 
     def commit(self, until: str) -> None:
-        self._reader.queries.note_committed(self._reader.checkpoint, self._read.read_offset(until).cut)
+        self._reader.queries.note_committed(self._reader.checkpoint, self._stream.read_offset(until).cut)
 
     def plan_real_time(self, since: str) -> PlannedScan:
         if self._has_times:
@@ -85,21 +84,21 @@ class RowsSource(StreamSource):
                 "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
             )
         refuse_streaming_options(self._opened.options, "real-time mode")
-        begin = self._read.read_offset(since)
+        begin = self._stream.read_offset(since)
         self._consume(begin.cut)
         return follow(self._plan(self._stream.open_slices(begin)))
 
     def end_of_real_time(self, reached: Mapping[int, int]) -> str:
-        return self._read.offset(reached).to_json()
+        return self._stream.offset(reached).to_json()
 
     def _plan(self, slices: list[SegmentSlice], times: EventTimes | None = None) -> PlannedScan:
         return self._plan_micro_batch(MicroBatchScan(slices, self._reader.columns, self._reader.checkpoint, times))
 
     def _marks(self) -> KnownMarks:
-        return self._reader.queries.marks(self._opened.pravega, self._read.stream, self._reader.checkpoint)
+        return self._reader.queries.marks(self._opened.pravega, self._opened.stream, self._reader.checkpoint)
 
     def _consume(self, begin: StreamCut) -> None:
         """Let the query's consumer, if it has one, hold what follows the start of its run's first batch."""
-        if (consumer := self._read.options.get(o.CONSUMER)) is not None:
+        if (consumer := self._opened.options.get(o.CONSUMER)) is not None:
             reader = self._reader
             reader.queries.consume(self._opened.pravega, consumer, begin, reader.checkpoint, reader.hold)

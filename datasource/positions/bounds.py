@@ -1,30 +1,25 @@
 """Bounds of a scan or a stream: from the options to stream cuts.
 
-A bound is a stream cut, a version of the table's commit log, the position of a consumer, or a time, which stands for
-the versions published then. In a stream without versions, which only other programs write, a time stands for the
-watermarks of its writers: they say how far these had come in event time at some positions. That is approximate: events
-near a position may belong to either side.
+A bound is a stream cut, a version of the table's commit log, the position of a consumer, or a time.
 """
 
 from __future__ import annotations
 
 import difflib
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import list_consumers
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, InvalidOptionError, StreamNotFoundError
+from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, DataLossError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 
-from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import Version
+from ..tables.change_range import AsOf
+from .points_in_time import Point, find_point_before_time, find_point_of_number, find_point_of_time
 
 
 def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
@@ -53,47 +48,6 @@ def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> S
             "themselves. Name a consumer of this package, or give a stream cut."
         )
     return consumer.position
-
-
-FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
-
-
-@dataclass(frozen=True)
-class MarkedTimes:
-    """The watermarks of a stream whose numbers are times, oldest first. Times are microseconds since 1970."""
-
-    stream: Stream
-    marks: tuple[Watermark, ...]
-
-    @classmethod
-    def of(cls, pravega: Pravega, stream: Stream) -> MarkedTimes:
-        """Read all watermarks of a stream. Raises PermissionDeniedError."""
-        try:
-            numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
-            marks = tuple(mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
-        except StreamNotFoundError:  # made by a server older than watermarks
-            marks = ()
-        return cls(stream, marks)
-
-    def find_last_by(self, time: int) -> tuple[StreamCut, int] | None:
-        """Return the newest position that all writers had reached by a time, and its own time."""
-        return self._find_newest(lambda mark: mark.time * 1000 <= time)
-
-    def find_last_before(self, time: int) -> tuple[StreamCut, int] | None:
-        """Return the newest position at which no writer had noted a time, and its own time.
-
-        Events before it may still have that time, if their writer had not noted it yet.
-        """
-        return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
-
-    def _find_newest(self, fits: Callable[[Watermark], bool]) -> tuple[StreamCut, int] | None:
-        for mark in reversed(self.marks):
-            if fits(mark):
-                # Writers note -1 for segments that they have not written to.
-                positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
-                return StreamCut(self.stream, positions), mark.time * 1000
-        return None
 
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
@@ -125,17 +79,13 @@ def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay
     option = _find_only(options, STARTS)
     if options.get(o.START_STREAM_CUT) == o.AT_CONSUMER:
         return Bound(find_consumer_cut(pravega, stream, options))
-    log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        return Bound(None if first == 1 else _find_cut(log, stream, options, option, first - 1))
+        point = None if first == 1 else find_point_of_number(pravega, stream, first - 1, _show(options, option))
+        return _make_bound(point)
     if option is o.START_TIMESTAMP:
         time = _read_microseconds(options, o.START_TIMESTAMP)
-        oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
-        if isinstance(oldest, MarkedTimes):
-            return _make_bound_of_mark(oldest.find_last_before(time - 1000 * delay))
-        before = log.find_newest_by(time - 1)
-        return Bound(None if before is None else before.cut)
+        return _make_bound(find_point_before_time(pravega, stream, time, _show(options, option), delay))
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
 
@@ -145,47 +95,53 @@ def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Boun
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
     option = _find_only(options, ENDS)
-    log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return Bound(_find_cut(log, stream, options, option, last))
+        return _make_bound(find_point_of_number(pravega, stream, last, _show(options, option)))
     if option is o.END_TIMESTAMP:
         time = _read_microseconds(options, o.END_TIMESTAMP)
-        oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
-        shown = f"'{options.name(option)}'='{options.text(option)}'"
-        if isinstance(oldest, MarkedTimes):
-            return _make_bound_of_mark(require_mark(oldest, time, shown))
-        within = log.find_newest_by(time)
-        if within is None:
-            raise InvalidOptionError(
-                f"{shown} lies before the first version of stream {stream}, which was published at "
-                f"{format_time(oldest.timestamp)}. Give a later time."
-            )
-        return Bound(within.cut)
+        return _make_bound(find_point_of_time(pravega, stream, time, _show(options, option)))
     return Bound(read_named_cut(options, o.END_STREAM_CUT))
 
 
-def _make_bound_of_mark(mark: tuple[StreamCut, int] | None) -> Bound:
-    return Bound(None) if mark is None else Bound(mark[0], describe_mark(mark[1]))
+def _make_bound(point: Point | None) -> Bound:
+    return Bound(None) if point is None else Bound(point.cut, point.about)
 
 
-def require_mark(marked: MarkedTimes, time: int, shown_time: str) -> tuple[StreamCut, int]:
-    """Return the newest position that all writers had reached by a time, and its own time.
+def _show(options: o.Options, option: o.Option[Any]) -> str:
+    return f"'{options.name(option)}'='{options.text(option)}'"
 
-    `shown_time` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
+
+def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
+    """Return the cut at which a read of a former state of a table ends.
+
+    Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
+    were removed, unless that is to be ignored.
     """
-    mark = marked.find_last_by(time)
-    if mark is None:
+    if (option := find_end_option(options)) is not None:
         raise InvalidOptionError(
-            f"{shown_time} lies before the first watermark of stream {marked.stream}, which is of "
-            f"{format_time(marked.marks[0].time * 1000)}. Give a later time."
+            f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
         )
-    return mark
+    cut = StreamCut.from_text(as_of.cut)
+    if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, cut):
+        raise DataLossError(
+            f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events up "
+            "to that position or beyond it. Ask for a later one (the metadata table history has the versions), or set "
+            "'fail-on-data-loss' to false to read what is left."
+        )
+    return cut
 
 
-def describe_mark(time: int) -> str:
-    """Return the words for a position that was found by the watermark of a time (microseconds since 1970)."""
-    return f"about, by the watermark of {format_time(time)}"
+def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
+    """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
+    head = pravega.controller.head(cut.stream)
+    if head.positions == cut.positions:
+        return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
+    try:
+        pravega.controller.list_segments_between(head, cut)
+    except InvalidOptionError:
+        return True
+    return False
 
 
 def read_named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
@@ -240,65 +196,5 @@ def _find_only(options: o.Options, group: tuple[o.Option[Any], ...]) -> o.Option
     return options_set[0] if options_set else None
 
 
-def _find_cut(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
-    versions = log.versions(number, number)
-    if versions:
-        return versions[0].cut
-    newest = log.newest()
-    if not newest:
-        allowed = "it has no versions, because nothing was committed to it. Leave the option out"
-    else:
-        allowed = f"its newest version is {newest}. Give an existing one"
-    raise InvalidOptionError(
-        f"'{options.name(option)}'='{options.text(option)}' does not fit stream {stream}: {allowed}."
-    )
-
-
-def _find_oldest(
-    pravega: Pravega, stream: Stream, log: CommitLog, options: o.Options, option: o.Option[datetime | None]
-) -> Version | MarkedTimes:
-    """Return the oldest version, or the watermarks of a stream without versions, by which a time can be a bound.
-
-    Raises InvalidOptionError if it cannot be one.
-    """
-    oldest: Version | MarkedTimes | None = log.oldest()
-    if oldest is None:
-        oldest = MarkedTimes.of(pravega, stream)
-        if not oldest.marks:
-            raise InvalidOptionError(
-                f"'{options.name(option)}' cannot be used on stream {stream}: no INSERT or streaming query has "
-                "committed to it, and its writers note no times, from which Pravega makes watermarks. Give "
-                "'start-stream-cut' or 'end-stream-cut' instead."
-            )
-    moment = options.require(option)
-    if moment.timestamp() > time.time():
-        raise InvalidOptionError(
-            f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a past time."
-        )
-    return oldest
-
-
 def _read_microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
     return round(options.require(option).timestamp() * 1_000_000)
-
-
-def format_time(microseconds: int) -> str:
-    """Return a time (microseconds since 1970) in UTC."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
-
-
-__all__ = [
-    "ENDS",
-    "STARTS",
-    "Bound",
-    "check_unbounded",
-    "describe_bounds",
-    "describe_mark",
-    "find_end_bound",
-    "find_end_option",
-    "find_start_bound",
-    "format_time",
-    "has_end",
-    "read_named_cut",
-    "require_mark",
-]

@@ -1,21 +1,26 @@
-"""Finds the position that a version, a tag, a stream cut or a time stands for, and checks that reads can end there."""
+"""Finds the position that a version, a tag, a stream cut or a time stands for.
+
+A time stands for the versions published then. In a stream without versions, which only other programs write, it stands
+for the watermarks of its writers: they say how far these had come in event time at some positions. That is approximate:
+events near a position may belong to either side.
+"""
 
 from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, get_segment_epoch
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import DataLossError, InvalidOptionError
-from pyspark_pravega.sql import options as o
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
-from ..tables.change_range import AsOf
-from .bounds import MarkedTimes, describe_mark, find_end_option, format_time, require_mark
 from .snapshot import check_cut, measure_tail
 from .tags import Tag, Tags
 
@@ -34,6 +39,58 @@ class Point:
     about: str | None = None
 
 
+FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
+
+
+@dataclass(frozen=True)
+class MarkedTimes:
+    """The watermarks of a stream whose numbers are times, oldest first. Times are microseconds since 1970."""
+
+    stream: Stream
+    marks: tuple[Watermark, ...]
+
+    @classmethod
+    def of(cls, pravega: Pravega, stream: Stream, shown: str) -> MarkedTimes:
+        """Read all watermarks of a stream, for a time that errors call `shown`.
+
+        Raises InvalidOptionError if there are none, PermissionDeniedError.
+        """
+        try:
+            numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+            marks = tuple(mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
+        except StreamNotFoundError:  # made by a server older than watermarks
+            marks = ()
+        if not marks:
+            raise InvalidOptionError(
+                f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "
+                "its writers note no times, from which Pravega makes watermarks. "
+                f"{_describe_tags(Tags(pravega, stream).all())} Give a tag or a stream cut, by VERSION AS OF or the "
+                "options 'start-stream-cut' and 'end-stream-cut': the metadata table stream_cuts lists the known ones."
+            )
+        return cls(stream, marks)
+
+    def find_last_by(self, time: int) -> Point | None:
+        """Return the newest position that all writers had reached by a time."""
+        return self._find_newest(lambda mark: mark.time * 1000 <= time)
+
+    def find_last_before(self, time: int) -> Point | None:
+        """Return the newest position at which no writer had noted a time.
+
+        Events before it may still have that time, if their writer had not noted it yet.
+        """
+        return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
+
+    def _find_newest(self, fits: Callable[[Watermark], bool]) -> Point | None:
+        for mark in reversed(self.marks):
+            if fits(mark):
+                # Writers note -1 for segments that they have not written to.
+                positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
+                about = f"about, by the watermark of {format_time(mark.time * 1000)}"
+                return Point(StreamCut(self.stream, positions), about=about)
+        return None
+
+
 def find_point_of_version(pravega: Pravega, stream: Stream, text: str, shown: str = "VERSION AS OF") -> Point:
     """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
 
@@ -41,7 +98,7 @@ def find_point_of_version(pravega: Pravega, stream: Stream, text: str, shown: st
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
-        return _find_point_of_number(pravega, stream, int(text), shown)
+        return find_point_of_number(pravega, stream, int(text), f"{shown} {int(text)}")
     tags = Tags(pravega, stream).all()
     for tag in tags:
         if tag.name == text:
@@ -57,43 +114,81 @@ def find_point_of_version(pravega: Pravega, stream: Stream, text: str, shown: st
     return Point(cut)
 
 
-def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
+def find_point_of_number(pravega: Pravega, stream: Stream, number: int, shown: str) -> Point:
+    """Return the end of a version. `shown` is what errors call it.
+
+    Raises InvalidOptionError if the log does not have it; names the nearest one.
+    """
+    log = CommitLog(pravega, stream)
+    if (version := log.version(number)) is not None:
+        return Point(version.cut, number)
+    first, newest = log.version(1), log.newest()
+    if first is None:
+        reason = (
+            "it has no versions, because no INSERT or streaming query has committed to it. Give a tag or a stream cut: "
+            "the metadata tables tags and stream_cuts list the known ones"
+        )
+    elif number < first.number:
+        reason = f"the oldest one in its commit log is {_describe_version(first)}"
+    else:
+        reason = f"the newest one is {_describe_version(log.version(newest) or first)}"
+    raise InvalidOptionError(f"{shown} is not possible on stream {stream}: {reason}.")
+
+
+def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int, shown: str) -> Point:
     """Return the end of the newest version that was published at a time (microseconds since 1970) or before.
 
-    In a stream without versions it is the newest watermark of such a time. Raises InvalidOptionError for a time in the
-    future, or before all of them.
+    In a stream without versions it is the newest watermark of such a time. `shown` is what errors call the time. Raises
+    InvalidOptionError for a time in the future, or before all of them.
     """
-    shown = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
-    if timestamp > time.time_ns() // 1000:
-        raise InvalidOptionError(f"{shown} lies in the future. Give a past time.")
+    _check_past(timestamp, shown)
     log = CommitLog(pravega, stream)
     version = log.find_newest_by(timestamp)
     if version is not None:
         return Point(version.cut, version.number)
-    first = log.oldest()
+    first = log.version(1)
     if first is not None:
         raise InvalidOptionError(
             f"{shown} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
             "commit log. Give that time or a later one."
         )
-    marked = MarkedTimes.of(pravega, stream)
-    if marked.marks:
-        cut, reached = require_mark(marked, timestamp, shown)
-        return Point(cut, about=describe_mark(reached))
-    raise InvalidOptionError(
-        f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
-        "writers note no times, from which Pravega makes watermarks. "
-        f"{_describe_tags(Tags(pravega, stream).all())} Give "
-        "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
-    )
+    marked = MarkedTimes.of(pravega, stream, shown)
+    point = marked.find_last_by(timestamp)
+    if point is None:
+        raise InvalidOptionError(
+            f"{shown} lies before the first watermark of stream {stream}, which is of "
+            f"{format_time(marked.marks[0].time * 1000)}. Give a later time."
+        )
+    return point
+
+
+def find_point_before_time(pravega: Pravega, stream: Stream, timestamp: int, shown: str, delay: int) -> Point | None:
+    """Return the end of the newest version that was published before a time; None if that is before all of them.
+
+    In a stream without versions it is the newest watermark before that time, less a `delay` in milliseconds. Raises
+    InvalidOptionError for a time in the future.
+    """
+    _check_past(timestamp, shown)
+    log = CommitLog(pravega, stream)
+    version = log.find_newest_by(timestamp - 1)
+    if version is not None:
+        return Point(version.cut, version.number)
+    if log.version(1) is not None:
+        return None
+    return MarkedTimes.of(pravega, stream, shown).find_last_before(timestamp - 1000 * delay)
+
+
+def _check_past(timestamp: int, shown: str) -> None:
+    if timestamp > time.time_ns() // 1000:
+        raise InvalidOptionError(f"{shown} lies in the future. Give a past time.")
 
 
 def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
     cut, newest = log.tail(lambda until: until or measure_tail(pravega, stream))
-    version = log.versions(newest, newest) if newest else []
-    return Point(cut, newest if version and version[0].cut == cut else None)
+    version = log.version(newest)
+    return Point(cut, newest if version is not None and version.cut == cut else None)
 
 
 def create_tag(
@@ -112,57 +207,6 @@ def create_tag(
     return Tags(pravega, stream).create(name, find, replace=replace)
 
 
-def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
-    """Return the cut at which a read of a former state of a table ends.
-
-    Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
-    were removed, unless that is to be ignored.
-    """
-    if (option := find_end_option(options)) is not None:
-        raise InvalidOptionError(
-            f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
-        )
-    cut = StreamCut.from_text(as_of.cut)
-    if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, cut):
-        raise DataLossError(
-            f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events up "
-            "to that position or beyond it. Ask for a later one (the metadata table history has the versions), or set "
-            "'fail-on-data-loss' to false to read what is left."
-        )
-    return cut
-
-
-def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
-    """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
-    head = pravega.controller.head(cut.stream)
-    if head.positions == cut.positions:
-        return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
-    try:
-        pravega.controller.list_segments_between(head, cut)
-    except InvalidOptionError:
-        return True
-    return False
-
-
-def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, shown: str) -> Point:
-    log = CommitLog(pravega, stream)
-    versions = log.versions(number, number) if number else []
-    if versions:
-        return Point(versions[0].cut, number)
-    first, newest = log.oldest(), log.newest()
-    if first is None:
-        reason = (
-            "it has no versions, because no INSERT or streaming query has committed to it. Give a tag or a stream cut: "
-            "the metadata tables tags and stream_cuts list the known ones"
-        )
-    elif number < first.number:
-        reason = f"the oldest one in its commit log is {_describe_version(first)}"
-    else:
-        [last] = log.versions(newest, newest) or [first]
-        reason = f"the newest one is {_describe_version(last)}"
-    raise InvalidOptionError(f"{shown} {number} is not possible on stream {stream}: {reason}.")
-
-
 def _describe_tags(tags: list[Tag], text: str = "") -> str:
     if not tags:
         return "The stream has no tags."
@@ -176,3 +220,8 @@ def _describe_tags(tags: list[Tag], text: str = "") -> str:
 
 def _describe_version(version: Version) -> str:
     return f"{version.number}, published at {format_time(version.timestamp)}"
+
+
+def format_time(microseconds: int) -> str:
+    """Return a time (microseconds since 1970) in UTC."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()

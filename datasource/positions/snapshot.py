@@ -7,21 +7,19 @@ commit log says which transactions are being committed; lengths that were measur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from itertools import compress
 
-from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.cancellation import run_in_background
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side, run_in_background
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
-_THREADS = 8
-"""Segments of a sealed stream that are asked for their successors at the same time."""
-T = TypeVar("T")
+BEYOND = 1 << 63
+"""An offset behind the end of every segment."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,7 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     def is_last(segment: int) -> bool:
         return not pravega.controller.successors(stream, segment)
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        are_last = threads.map(cancellation.carry_over(is_last), segments)
-        return [segment for segment, last in zip(segments, are_last, strict=True) if last]
+    return list(compress(segments, map_side_by_side(is_last, segments)))
 
 
 def _measure(
@@ -199,14 +195,25 @@ def _make_lost_error(what: str) -> DataLossError:
 
 def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
-    cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
-    return [piece for piece in cut if piece.end > piece.start]
+    return _drop_empty(replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices)
 
 
-def find_end_in(piece: SegmentSlice, cut: StreamCut) -> int:
-    """Return where a segment ended when a cut was taken of the stream's tail; the slice's end if it was sealed."""
-    if piece.segment_id in cut.positions:
-        return cut.positions[piece.segment_id]
+@dataclass(frozen=True, eq=False)
+class EndCut(StreamCut):
+    """A cut that a user has chosen, at which the stream need not have ended at any time.
+
+    `before` are segments that lie completely before it. Other segments that it does not name lie after it.
+    """
+
+    before: frozenset[int] = frozenset()
+
+
+def find_end_within(segment: int, cut: StreamCut) -> int:
+    """Return how much of a segment lies before the cut of a tail, or an EndCut; BEYOND if it lies before completely."""
+    if segment in cut.positions:
+        return cut.positions[segment]
+    if isinstance(cut, EndCut):
+        return BEYOND if segment in cut.before else 0
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    made_later = get_segment_epoch(piece.segment_id) > max(map(get_segment_epoch, cut.positions), default=-1)
-    return 0 if made_later else piece.end
+    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
+    return 0 if later else BEYOND

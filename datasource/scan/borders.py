@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log.commit_log import CommitLog
-from ..positions.snapshot import SegmentSlice, find_end_in
+from ..commit_log.log_table import Version
+from ..positions.snapshot import SegmentSlice, find_end_within
 from .places import Span
 from .planned_scan import PlannedScan
 
@@ -31,37 +32,23 @@ def start_later(log: CommitLog, slices: Sequence[WantedSlice], worth: int = WORT
     head = log.head() if 0 < len(far) <= _MOST_SEARCHES else None
     if head is None or not head.version:
         return list(slices)
-    ends = _Ends(log)
-    return [
-        (replace(piece, start=_find_border(ends, head.version, piece, span.first)) if piece in far else piece, span)
-        for piece, span in slices
-    ]
+    newest, find_version = head.version, cache(log.version)
+
+    def find_start(piece: SegmentSlice, span: Span) -> int:
+        return _find_border(find_version, newest, piece, span.first) if piece in far else piece.start
+
+    return [(replace(piece, start=find_start(piece, span)), span) for piece, span in slices]
 
 
-class _Ends:
-    """The stream's ends at versions, each looked up once."""
-
-    def __init__(self, log: CommitLog) -> None:
-        self._log = log
-        self._known: dict[int, StreamCut | None] = {}
-
-    def of(self, number: int) -> StreamCut | None:
-        """Return the end of a version; None if the log does not have it."""
-        if number not in self._known:
-            versions = self._log.versions(number, number)
-            self._known[number] = versions[0].cut if versions else None
-        return self._known[number]
-
-
-def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
+def _find_border(find_version: Callable[[int], Version | None], newest: int, piece: SegmentSlice, first: int) -> int:
     """Return the last end of a version that is not behind `first`; the start of the slice without one."""
     low, high, border = 1, newest, piece.start
     while low <= high:
         middle = (low + high) // 2
-        cut = ends.of(middle)
-        if cut is None:
+        version = find_version(middle)
+        if version is None:
             break
-        end = find_end_in(piece, cut)
+        end = find_end_within(piece.segment_id, version.cut)
         if end <= first:
             low, border = middle + 1, max(border, end)
         else:

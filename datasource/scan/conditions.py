@@ -11,12 +11,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+T = TypeVar("T")
 COLUMN, LITERAL = "COLUMN", "LITERAL"
 
 _INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
@@ -52,23 +53,34 @@ class Condition:
         """Return the names of its columns, each once."""
         return list(dict.fromkeys(term.value for term in self.terms if term.name == COLUMN and term.value is not None))
 
+    def fold(self, make: Callable[[Term, list[T]], T]) -> T:
+        """Return what `make` makes of the whole: it takes each term with what it has made of the term's children.
+
+        Raises ValueError for terms that are not one condition.
+        """
+        stack: list[T] = []
+        for term in self.terms:
+            split = len(stack) - term.children
+            if not 0 <= split <= len(stack):
+                raise ValueError(f"{term.name} has {term.children} operands, but there are {len(stack)}")
+            stack[split:] = [make(term, stack[split:])]
+        [whole] = stack
+        return whole
+
     def __str__(self) -> str:
         """Return the condition for EXPLAIN, without values, which may be long."""
-        texts: list[str] = []
-        for term in self.terms:
-            children = texts[len(texts) - term.children :]
-            del texts[len(texts) - term.children :]
-            if term.name == COLUMN:
-                texts.append(f"{term.value}")
-            elif term.name == LITERAL:
-                texts.append("?")
-            elif term.name == "IN":
-                texts.append(f"{children[0]} IN ({len(children) - 1} values)")
-            elif term.children == 2:
-                texts.append(f"({children[0]} {term.name.replace('_', ' ')} {children[1]})")
-            else:
-                texts.append(f"{term.name.replace('_', ' ')} {', '.join(children)}".strip())
-        return " ".join(texts)
+        return self.fold(_describe)
+
+
+def _describe(term: Term, children: list[str]) -> str:
+    name = term.name.replace("_", " ")
+    if term.name == COLUMN:
+        return f"{term.value}"
+    if term.name == LITERAL:
+        return "?"
+    if term.name == "IN":
+        return f"{children[0]} IN ({len(children) - 1} values)"
+    return f"({children[0]} {name} {children[1]})" if len(children) == 2 else f"{name} {', '.join(children)}".strip()
 
 
 Columns: TypeAlias = Mapping[str, pa.Array]
@@ -76,7 +88,7 @@ Rows: TypeAlias = Callable[[Columns], Any]
 """Computes an array from columns, or a scalar from literals."""
 
 
-class _CannotEvaluateError(Exception):
+class _CannotEvaluateError(ValueError):
     """The condition cannot be evaluated exactly here."""
 
 
@@ -113,7 +125,7 @@ def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bo
 def _can_compile(condition: Condition, schema: StructType) -> bool:
     try:
         _compile(condition, schema)
-    except _CannotEvaluateError:
+    except ValueError:
         return False
     return True
 
@@ -132,16 +144,7 @@ class Sieve:
 
 def _compile(condition: Condition, schema: StructType) -> Rows:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
-    stack: list[_Value | _Truth] = []
-    for term in condition.terms:
-        if term.children > len(stack) or term.children < 0:
-            raise _CannotEvaluateError
-        split = len(stack) - term.children
-        children, stack = stack[split:], stack[:split]
-        stack.append(_compile_term(term, children, types))
-    if len(stack) != 1:
-        raise _CannotEvaluateError
-    [truth] = stack
+    truth: _Value | _Truth = condition.fold(lambda term, children: _compile_term(term, children, types))
     if not isinstance(truth, _Truth):
         raise _CannotEvaluateError
     return truth.rows

@@ -12,7 +12,6 @@ import datetime
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import pyarrow as pa
 import pyspark.sql.types as T
@@ -114,7 +113,7 @@ def _describe_target_refusal(target: Stream, reason: str) -> str:
 
 
 class DeadLetters:
-    """Writes to a dead-letter stream, which is made when first needed. A context manager, not thread-safe."""
+    """Writes to a dead-letter stream, which is made when first needed. Not thread-safe; call `close` at the end."""
 
     def __init__(
         self, pravega: Pravega, rule: BadEventRule, source: Stream, partition: int, work: str | None = None
@@ -141,12 +140,9 @@ class DeadLetters:
         """
         now = datetime.datetime.now(datetime.UTC)
         rows = [
-            {
+            vars(letter)
+            | {
                 "stream": str(self._source),
-                "segment": letter.segment,
-                "offset": letter.offset,
-                "reason": letter.reason,
-                "encoding_id": letter.encoding_id,
                 "event": letter.event if len(letter.event) <= _LARGEST_EVENT else None,
                 "written_at": now,
             }
@@ -199,14 +195,6 @@ class DeadLetters:
         if self._appender is not None:
             self._appender.close()
             self._appender = None
-
-    def __enter__(self) -> DeadLetters:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def make_target_of_table(pravega: Pravega, rule: BadEventRule) -> None:

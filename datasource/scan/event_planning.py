@@ -21,8 +21,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_optio
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import HeadRow
-from ..positions.bounds import Bound, find_end_bound, find_start_bound
-from ..positions.points_in_time import find_end_as_of
+from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
 from ..positions.snapshot import SegmentSlice, cut_slices, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS

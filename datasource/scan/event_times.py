@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import EventPositions
 
-from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
+from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
 from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
@@ -127,6 +127,3 @@ def has_passed(
 ) -> bool:
     """Return whether a cut lies after a watermark in every segment. `ranges`: the keys of segments, where known."""
     return all(mark.is_before(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
-
-
-__all__ = ["EventTimes", "SegmentTimes", "Steps", "has_passed"]

@@ -10,6 +10,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -109,26 +110,18 @@ def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) 
     """
     keys_of_all: Keys | None = None
     for condition in conditions if type in _TYPES else ():
-        keys = _find_keys(condition, column, _TYPES[type])
-        if keys is not None:
+        keys = condition.fold(partial(_find_keys, column, _TYPES[type]))
+        if isinstance(keys, frozenset):
             keys_of_all = keys if keys_of_all is None else keys_of_all & keys
     return keys_of_all
 
 
-def _find_keys(condition: Condition, column: str, type: _Type) -> Keys | None:
-    stack: list[Term | Keys | None] = []
-    for term in condition.terms:
-        split = len(stack) - term.children
-        children = stack[split:]
-        del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _find_keys_of_term(term.name, children, column, type))
-    [whole] = stack
-    return whole if isinstance(whole, frozenset) else None
-
-
-def _find_keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
+def _find_keys(column: str, type: _Type, term: Term, children: Sequence[Term | Keys | None]) -> Term | Keys | None:
+    """Return the keys with which a row can fulfil a condition, None for any; a column or literal as it is."""
     child_keys = [child for child in children if isinstance(child, frozenset)]
-    match name:
+    match term.name:
+        case "COLUMN" | "LITERAL":
+            return term
         case "AND":
             return frozenset.intersection(*child_keys) if child_keys else None
         case "OR":

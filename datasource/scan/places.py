@@ -22,7 +22,7 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 
 from ..positions.snapshot import SegmentSlice
 from ..tables.hidden_columns import HIDDEN_COLUMNS, POSITION_COLUMNS
-from .conditions import COLUMN, LITERAL, Condition, Sieve
+from .conditions import COLUMN, LITERAL, Condition, Sieve, Term
 
 _SEGMENT, _OFFSET, _POINTER = POSITION_COLUMNS
 _COLUMNS = StructType([HIDDEN_COLUMNS[name][0] for name in POSITION_COLUMNS])
@@ -64,13 +64,11 @@ class Places:
         located = [condition for condition in self._conditions if _can_locate(condition)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
-        texts = [text for condition in located for text in _list_texts(condition)]
+        texts = [base64.b64decode(value).decode() for value in _list_literals(located, "string")]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
         pointers = [(int(member[2]), text) for member, text in places if member is not None and member[1] == segment]
         other = "x" * (1 + max(map(len, texts), default=0))  # stands for all pointers that the conditions do not name
-        borders = [number for condition in located for number in _list_numbers(condition)] + [
-            member for member, _ in pointers
-        ]
+        borders = [*map(int, _list_literals(located, "bigint")), *(offset for offset, _ in pointers)]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]
         rows = sorted(row for row in rows if piece.start <= row[0] < piece.end)
@@ -114,22 +112,16 @@ def _make_mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.boo
 
 def _can_locate(condition: Condition) -> bool:
     """Return whether samples of offsets and pointers suffice to locate the events that fulfil a condition."""
-    stack: list[bool] = []
-    for term in condition.terms:
-        split = len(stack) - term.children
-        if any(stack[split:]) and term.name not in _COMPARES_WHOLE:
-            return False  # such as LIKE, whose result for one pointer says nothing about others
-        del stack[split:]
-        stack.append(term.name == COLUMN and term.value == _POINTER)
-    return True
+
+    def locate(term: Term, children: list[bool | None]) -> bool | None:
+        """Return whether a term is the pointer; None if samples do not suffice."""
+        if None in children or (any(children) and term.name not in _COMPARES_WHOLE):
+            return None  # such as LIKE, whose result for one pointer says nothing about others
+        return term.name == COLUMN and term.value == _POINTER
+
+    return condition.fold(locate) is not None
 
 
-def _list_numbers(condition: Condition) -> list[int]:
-    return [
-        int(term.value) for term in condition.terms if term.name == LITERAL and term.type == "bigint" and term.value
-    ]
-
-
-def _list_texts(condition: Condition) -> list[str]:
-    literals = [term for term in condition.terms if term.name == LITERAL and term.type == "string"]
-    return [base64.b64decode(literal.value).decode() for literal in literals if literal.value is not None]
+def _list_literals(conditions: Sequence[Condition], type: str) -> list[str]:
+    literals = [term for one in conditions for term in one.terms if term.name == LITERAL and term.type == type]
+    return [literal.value for literal in literals if literal.value is not None]

@@ -18,13 +18,12 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFra
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import MalformedEventError, format_count
-from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
-from .counts import ReadingCounts, find_counts
+from .counts import ReadingCounts
 from .dead_letter_stream import DeadLetters
 from .division import PartSize
 from .event_plan import EventScanPlan
@@ -268,9 +267,10 @@ def _read_slice(
         if plan.bad_events.dead_letter is not None:
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events, plan.table.stream, piece.segment_id, work)
-            opened.enter_context(letters)
+            opened.callback(letters.close)
         span = partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
+        decoder.left = left
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
         counts, notes = ReadingCounts(reader), BorderNotes(piece.start)
@@ -280,22 +280,8 @@ def _read_slice(
             notes.take(window)
             begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
             for first, last in cut_chunks(window.lengths[begin:end], most):
-                pending = [(begin + first, begin + last)]
-                while pending and left != 0:
-                    first, last = pending.pop()
-                    try:
-                        batches = decoder.batches(window, first, last, left)
-                    except Overfull:
-                        middle = (first + last) // 2
-                        pending += [(middle, last), (first, middle)]
-                        continue
-                    for batch in batches:
-                        yield batch
-                        if left is not None and not (plan.counted and find_counts(batch) is not None):
-                            left -= batch.num_rows
-                if left == 0:
-                    break
-            if left == 0:
+                yield from decoder.batches(window, begin + first, begin + last)
+            if decoder.left == 0:
                 break
             most *= _GROWTH
         if partition.head is not None and notes.borders and not broken:
@@ -305,7 +291,7 @@ def _read_slice(
         if decoder.bad:
             bad = format_count(decoder.bad, "bad event")
             LOG.warning("Segment %s: %s, mode %s.", segment, bad, plan.bad_events.mode)
-    return left
+    return decoder.left
 
 
 def _find_within(window: Window, span: Span) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,9 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
-from pyspark_pravega.formats.core.batches import limit_expansion
+from pyspark_pravega.formats.core.batches import Overfull, limit_expansion
 from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, list_positions
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
@@ -60,8 +61,7 @@ def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     needs_decoder = mode == DROPMALFORMED or bool(requested & names) or (mode == PERMISSIVE and "_error" in names)
     if not requested or not needs_decoder:
         return None
-    resolve = plan.writer_schemas if table.framed else None
-    decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+    decoder = table.make_decoder(plan.columns, plan.writer_schemas)
     limit_expansion(decoder, plan.max_expansion)
     return decoder
 
@@ -98,12 +98,27 @@ class SliceDecoder:
         self._position = 0
         self.bad = 0
         """The number of bad events so far."""
+        self.left: int | None = None
+        """How many rows are still wanted; None: all."""
 
-    def batches(self, window: Window, first: int, last: int, limit: int | None) -> list[pa.RecordBatch]:
-        """Return the rows of the window's events from `first` to `last` - 1, at most `limit` of them.
+    def batches(self, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the window's events from `first` to `last` - 1, at most as many as are `left`.
 
-        If bad events are counted, a second batch holds their number. Raises MalformedEventError in the mode that fails.
+        If bad events are counted, further batches hold their number. Raises MalformedEventError in the mode that fails.
         """
+        pending = [(first, last)]
+        while pending and self.left != 0:
+            first, last = pending.pop()
+            try:
+                batches = self._decode_batches(window, first, last)
+            except Overfull:
+                middle = (first + last) // 2
+                pending += [(middle, last), (first, middle)]
+            else:
+                yield from batches
+
+    def _decode_batches(self, window: Window, first: int, last: int) -> list[pa.RecordBatch]:
+        limit = self.left
         self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
         chosen = self._choose(window, first, last)
         if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
@@ -111,6 +126,8 @@ class SliceDecoder:
         decoded = self._decode(chosen)
         if limit is not None and limit < len(decoded.rows):
             decoded = _keep_first_rows(decoded, limit)
+        if limit is not None:
+            self.left = limit - len(decoded.rows)
         self.bad += len(decoded.bad)
         if decoded.bad and self._letters is not None:
             self._letters.write([self._make_letter(chosen, bad) for bad in decoded.bad])

@@ -8,23 +8,23 @@ to the segments with the largest backlogs. At least one event is admitted, howev
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border, walk_events
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql import options as o
 
-_WALKS = 8
-"""Segments that are walked at the same time."""
 _WORTH = 8
 """The rest of a limit is worth another walk if it is more than 1/8 of it."""
 
 Key = TypeVar("Key", bound=Hashable)
-Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
+"""What names a segment."""
+Walk: TypeAlias = Callable[[Key, int, int, int | None, int | None], Border]
+"""Finds the last border between events of a segment, from a start to an end, within the most bytes and events."""
 
 
 @dataclass(frozen=True)
@@ -50,49 +50,17 @@ def read_limits(options: o.Options) -> Limits:
     )
 
 
-class Walks(Protocol[Key_contra]):
-    """A walker over the events of segments, which are named by keys."""
+def make_walk(pravega: Pravega, stream: Stream, options: o.Options) -> Walk[int]:
+    """Return the walk over the events of a stream's segments."""
+    walk_stream = partial(walk_events, pravega.segments, stream, fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS))
 
-    def walk(
-        self, segment: Key_contra, start: int, end: int, most_bytes: int | None, most_events: int | None
-    ) -> Border:
-        """Find the last border between events within the limits."""
-        ...
+    def walk(segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
+        return walk_stream(segment, start, end, most_bytes=most_bytes, most_events=most_events)
 
-
-class Backlog(Protocol[Key]):
-    """The range of each segment that can be read. Segments are named by keys."""
-
-    @property
-    def begins(self) -> Mapping[Key, int]: ...
-
-    @property
-    def ends(self) -> Mapping[Key, int]: ...
+    return walk
 
 
-class Walker:
-    """Walks over the events of a stream's segments."""
-
-    def __init__(self, pravega: Pravega, stream: Stream, *, fail_on_data_loss: bool = True) -> None:
-        self._pravega = pravega
-        self._stream = stream
-        self._fail_on_data_loss = fail_on_data_loss
-
-    def walk(self, segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
-        """Find the last border between events within the limits."""
-        return walk_events(
-            self._pravega.segments,
-            self._stream,
-            segment,
-            start,
-            end,
-            most_bytes=most_bytes,
-            most_events=most_events,
-            fail_on_data_loss=self._fail_on_data_loss,
-        )
-
-
-def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
+def admit(walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
     """Return how far a batch may go between `begins` and `ends`: offsets by segment, between events."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     total = sum(backlog.values())
@@ -103,33 +71,27 @@ def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int]
     def compute_share(limit: int | None, segment: Key) -> int | None:
         return None if limit is None else limit * backlog[segment] // total
 
-    def walk(segment: Key) -> Border:
-        return walker.walk(
-            segment,
-            begins[segment],
-            ends[segment],
-            compute_share(limits.max_bytes, segment),
-            compute_share(limits.max_rows, segment),
-        )
+    def walk_share(segment: Key) -> Border:
+        shares = compute_share(limits.max_bytes, segment), compute_share(limits.max_rows, segment)
+        return walk(segment, begins[segment], ends[segment], *shares)
 
-    with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:
-        walked = dict(zip(backlog, threads.map(cancellation.carry_over(walk), backlog), strict=True))
+    walked = dict(zip(backlog, cancellation.map_side_by_side(walk_share, backlog), strict=True))
     reached = {**begins, **{segment: result.offset for segment, result in walked.items()}}
     left_bytes = _subtract(limits.max_bytes, sum(result.offset - begins[segment] for segment, result in walked.items()))
     left_rows = _subtract(limits.max_rows, sum(result.events for result in walked.values()))
     for segment in sorted(backlog, key=lambda segment: reached[segment] - ends[segment]):
         if not _is_worth(left_bytes, limits.max_bytes) or not _is_worth(left_rows, limits.max_rows):
             break
-        more = walker.walk(segment, reached[segment], ends[segment], left_bytes, left_rows)
+        more = walk(segment, reached[segment], ends[segment], left_bytes, left_rows)
         left_bytes, left_rows = _subtract(left_bytes, more.offset - reached[segment]), _subtract(left_rows, more.events)
         reached[segment] = more.offset
     if reached == dict(begins):
         largest = max(backlog, key=lambda segment: backlog[segment])
-        reached[largest] = walker.walk(largest, begins[largest], ends[largest], None, 1).offset
+        reached[largest] = walk(largest, begins[largest], ends[largest], None, 1).offset
     return reached
 
 
-def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], enough: int) -> int:
+def count_up_to(walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], enough: int) -> int:
     """Return the number of events between two positions, at most `enough`."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     if sum(backlog.values()) // SMALLEST_EVENT < enough:
@@ -137,7 +99,7 @@ def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key
     count = 0
     for segment in backlog:
         if count < enough:
-            count += walker.walk(segment, begins[segment], ends[segment], None, enough - count).events
+            count += walk(segment, begins[segment], ends[segment], None, enough - count).events
     return count
 
 

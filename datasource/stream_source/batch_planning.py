@@ -5,59 +5,59 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import find_origin
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
-from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
-from ..tables.stream_table import StreamTable
-from .admission import NO_LIMITS, Limits, Walker, admit
+from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
+from ..tables.open_table import OpenTable
+from .admission import NO_LIMITS, Limits, admit, make_walk
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
-from .frontier import (
-    EndCut,
-    Frontier,
-    SegmentOffsets,
-    StreamSegments,
-    enter_successors,
-    find_frontier,
-    pause_between_looks,
-)
+from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .source_progress import Progress
 
 LOG = logging.getLogger(__name__)
+Offset = TypeVar("Offset")
 
 TOO_FEW_REST = 0.1
 """Pause in seconds while there are too few rows: counting them costs more than looking for events."""
 
 
 @dataclass(frozen=True)
-class StreamedTable:
-    """A table as one streaming query reads it. `required` are the columns it needs, including hidden columns."""
+class BatchEnd(Generic[Offset]):
+    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
 
-    table: StreamTable
-    identity: str | None
-    required: StructType
-    options: o.Options
+    offset: Offset
+    latest: Offset
+    metrics: Mapping[str, str]
 
-    @property
-    def stream(self) -> Stream:
-        """Return the table's stream."""
-        return self.table.stream
+
+class TableStream:
+    """A table as one streaming query reads it."""
+
+    def __init__(self, opened: OpenTable, segments: StreamSegments, identity: str | None, required: StructType) -> None:
+        """Take a table and its stream's `identity`. `required` are the columns it needs, including hidden columns."""
+        self._pravega, self.table, self._options = opened.pravega, opened.table, opened.options
+        self.stream, self.identity, self._required = opened.stream, identity, required
+        self._segments = segments
+        timeout = opened.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
+        self._log = CommitLog(opened.pravega, opened.stream, timeout=timeout)
+        self.walk = make_walk(opened.pravega, opened.stream, opened.options)
+        self.progress = Progress(opened.pravega, segments, self._log, self.walk)
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
-        columns = list_columns_read(self.table.schema, self.required)
+        columns = list_columns_read(self.table.schema, self._required)
         return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
 
     def read_offset(self, text: str) -> SourceOffset:
@@ -66,30 +66,10 @@ class StreamedTable:
         check_offset(offset, self.stream, self.identity, self.table.schema)
         return offset
 
-
-@dataclass(frozen=True)
-class BatchEnd:
-    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
-
-    offset: SourceOffset
-    latest: SourceOffset
-    metrics: Mapping[str, str]
-
-
-class TableStream:
-    """The table of one streaming query, in one cluster."""
-
-    def __init__(self, pravega: Pravega, segments: StreamSegments, read: StreamedTable) -> None:
-        self._pravega = pravega
-        self._segments = segments
-        self._read = read
-        self._log = CommitLog(pravega, read.stream, timeout=read.options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-        self._progress = Progress(pravega, segments, self._log)
-
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
-        options, stream = self._read.options, self._read.stream
-        bound = find_start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
+        options, stream = self._options, self.stream
+        bound = find_start_bound(self._pravega, stream, options, self.table.event_time_delay)
         if bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
         cut = bound.cut
@@ -102,88 +82,71 @@ class TableStream:
             check_cut(self._pravega, stream, "start-stream-cut", cut)
             if end is not None:
                 check_order(self._pravega, cut, end)
-        return self._read.offset(cut.positions, cut.positions)
+        return self.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
         """Return where a query that reads all present events ends."""
-        return self._read.offset(self._tail().positions)
+        return self.offset(self._tail().positions)
 
     def end(
-        self,
-        since: SourceOffset,
-        last: SourceOffset | None = None,
-        limits: Limits = NO_LIMITS,
-        memory: QueryMemory | None = None,
-    ) -> BatchEnd:
+        self, since: SourceOffset, last: SourceOffset | None, limits: Limits, memory: QueryMemory
+    ) -> BatchEnd[SourceOffset]:
         """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
-        memory = QueryMemory() if memory is None else memory
-        bounds = [None if last is None else last.cut, self._end_bound()]
-        walker = self.walker()
+        bounds = self._bounds(last)
         ahead = memory.ahead.take(self._key(since.cut.positions, bounds, limits))
-        tails = {} if ahead is None else self._segments.ends(ahead.ends)
-        if ahead is None:
-            seen = find_frontier(self._segments, since.cut.positions, *bounds)
-            if not seen.bytes and not seen.lost:
-                pause_between_looks(len(since.cut.positions))
-                return self._end_without_events(since, seen, memory)
-            frontier = self._frontier(since.cut.positions, bounds)
+        if ahead is not None:
+            tails = self._segments.ends(ahead.ends)
+        else:
+            frontier = self.frontier(since, last)
             if not frontier.bytes:
+                pause_between_looks(len(since.cut.positions))
                 return self._end_without_events(since, frontier, memory)
-            if last is None and not memory.is_due(walker, frontier, limits):
+            if last is None and not memory.is_due(self.walk, frontier.begins, frontier.ends, limits):
                 cancellation.sleep(TOO_FEW_REST)
                 return self._end_without_events(since, frontier, memory)
-            ahead = self._admit(frontier, limits, memory.pace)
-            tails = frontier.tails
+            ahead, tails = self._admit(frontier, limits, memory.pace), frontier.tails
         memory.begin(ahead.frontier)
-        reached = enter_successors(self._segments, since.cut.positions, ahead.ends, *bounds)
-        metrics = self._progress.measure(reached, tails, walker, memory)
+        end = self.reached(since, ahead.ends, last)
+        reached = end.cut.positions
+        metrics = self.progress.measure(reached, tails, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
             memory.ahead.begin(
                 self._key(reached, bounds, limits),
                 lambda: self._admit(self._frontier(reached, bounds), limits, memory.pace),
             )
-        return BatchEnd(
-            self._read.offset(reached, since.begin if since.is_first else None),
-            self._read.offset(tails),
-            metrics.texts,
-        )
+        return BatchEnd(end, self.offset(tails), metrics.texts)
 
     def head(self) -> SourceOffset:
         """Return where the stream begins now."""
-        return self._read.offset(self._pravega.controller.head(self._read.stream).positions)
+        return self.offset(self._pravega.controller.head(self.stream).positions)
 
     def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
         """Return the whole transactions that a query can read now between `since`, where it is, and `last`.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
-        bounds = [None if last is None else last.cut, self._end_bound()]
+        bounds = self._bounds(last)
         seen = find_frontier(self._segments, since.cut.positions, *bounds)
         return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
 
     def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
         """Return the offset of a micro-batch that reads up to `ends`; successors replace completely read segments."""
-        bounds = [None if last is None else last.cut, self._end_bound()]
-        positions = enter_successors(self._segments, since.cut.positions, ends, *bounds)
-        return self._read.offset(positions, since.begin if since.is_first else None)
-
-    def measure_progress(self, reached: SegmentOffsets, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
-        """Return the metrics of a query that has read up to `reached`."""
-        return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
+        positions = enter_successors(self._segments, since.cut.positions, ends, *self._bounds(last))
+        return self.offset(positions, since.begin if since.is_first else None)
 
     def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
-        return pace.look(self._pravega, self._read.stream, frontier)
+        return pace.look(self._pravega, self.stream, frontier)
 
     def _admit(self, frontier: Frontier, limits: Limits, pace: EventTimePace) -> Admission:
         ends: Mapping[int, int] = frontier.ends
-        drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
         if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
             ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
-        return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
+        return Admission(frontier, admit(self.walk, frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
         frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
@@ -192,16 +155,13 @@ class TableStream:
 
     def _key(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
-        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._options.get(o.MAX_EVENT_TIME_DRIFT)
 
-    def _end_without_events(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
-        metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
-        return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
-
-    def walker(self) -> Walker:
-        """Return a walker over the stream's events."""
-        strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
-        return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
+    def _end_without_events(
+        self, since: SourceOffset, frontier: Frontier, memory: QueryMemory
+    ) -> BatchEnd[SourceOffset]:
+        metrics = self.progress.measure(frontier.begins, frontier.tails, memory)
+        return BatchEnd(since, self.offset(frontier.tails), metrics.texts)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for removed events."""
@@ -234,7 +194,7 @@ class TableStream:
 
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
-        options = self._read.options
+        options = self._options
         if (end := find_end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
@@ -244,13 +204,17 @@ class TableStream:
         self._check_lost(frontier)
         return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
 
+    def _bounds(self, last: SourceOffset | None) -> Sequence[StreamCut | None]:
+        """Return the cuts that a micro-batch must not pass."""
+        return None if last is None else last.cut, self._end_bound()
+
     def _end_bound(self) -> EndCut | None:
-        options = self._read.options
-        return self._segments.bound(f"{self._read.identity} {describe_bounds(options)[1]}", self._find_end_bound)
+        options = self._options
+        return self._segments.bound(f"{self.identity} {describe_bounds(options)[1]}", self._find_end_bound)
 
     def _find_end_bound(self) -> EndCut | None:
-        stream = self._read.stream
-        cut = find_end_bound(self._pravega, stream, self._read.options).cut
+        stream = self.stream
+        cut = find_end_bound(self._pravega, stream, self._options).cut
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)
@@ -259,13 +223,13 @@ class TableStream:
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
-        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self._read.stream))
+        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
             return
         self._check_same_stream()
-        stream, options = self._read.stream, self._read.options
+        stream, options = self.stream, self._options
         if options.get(o.FAIL_ON_DATA_LOSS):
             open_ended = any(end is None for _, _, end in frontier.lost)
             unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
@@ -277,15 +241,15 @@ class TableStream:
             )
 
     def _check_same_stream(self) -> None:
-        stream = self._read.stream
+        stream = self.stream
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
                 "it is recreated, start the query with a new checkpoint location."
             )
-        identity = self._read.identity
+        identity = self.identity
         origin = "" if identity is None else StreamIdentity.parse(identity).origin
-        if origin and origin != f"{stream}/{find_origin(self._pravega, stream)}":
+        if origin and origin != f"{stream}/{self._pravega.known_streams.origin(stream)}":
             raise CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
@@ -299,6 +263,3 @@ def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
     more = [f"and ranges of {len(lost) - 10} more segments"] if len(lost) > 10 else []
     text = ", ".join([*texts, *more])
     return text[0].upper() + text[1:]
-
-
-__all__ = ["BatchEnd", "StreamedTable", "TableStream"]

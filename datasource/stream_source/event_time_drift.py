@@ -20,7 +20,7 @@ from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, re
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
-from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
+from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
 from ..tables.stream_table import StreamTable
 from .frontier import Frontier
 
@@ -162,6 +162,3 @@ def _find_place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float,
     if position is not None:
         return max(position, 0)  # writers note -1 for segments that they have not written to
     return 0 if mark.is_before(segment, 0, ranges.get(segment)) else beyond
-
-
-__all__ = ["EventTimePace", "TimeAhead", "check_times", "keep_in_step"]

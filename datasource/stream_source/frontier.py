@@ -7,7 +7,6 @@ and events of one routing key keep their order.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,11 @@ from dataclasses import dataclass, field
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, get_segment_epoch
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
+
+from ..positions.snapshot import BEYOND, EndCut, find_end_within
 
 SegmentOffsets = Mapping[int, int]
 """An offset for each segment id."""
@@ -31,18 +32,6 @@ _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
 """Pauses, because Spark asks a hundred times a second. A look takes one round trip for each 64 segments."""
 _KEPT_SEGMENTS = 4096
-_BEYOND = 1 << 63
-"""An offset behind the end of every segment."""
-
-
-@dataclass(frozen=True, eq=False)
-class EndCut(StreamCut):
-    """A cut that a user has chosen, at which the stream need not have ended at any time.
-
-    `before` are segments that lie completely before it. Other segments that it does not name lie after it.
-    """
-
-    before: frozenset[int] = frozenset()
 
 
 class StreamSegments:
@@ -52,11 +41,10 @@ class StreamSegments:
         """Remember the `kept` segments that were asked about last."""
         self.pravega = pravega
         self.stream = stream
-        self._lock = threading.Lock()
         self._successors: Recent[int, dict[int, list[int]]] = Recent(kept)
         self._none_until: Recent[int, tuple[float, float]] = Recent(kept)
         self._ends: Recent[int, int] = Recent(kept)
-        self._bounds: dict[str, EndCut | None] = {}
+        self._bounds: Recent[str, tuple[EndCut | None]] = Recent(kept)
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the present state of segments, without missing ones."""
@@ -72,13 +60,7 @@ class StreamSegments:
 
     def bound(self, name: str, find: Callable[[], EndCut | None]) -> EndCut | None:
         """Return the cut of an end bound, which `find` finds the first time."""
-        with self._lock:
-            if name in self._bounds:
-                return self._bounds[name]
-        bound = find()
-        with self._lock:
-            self._bounds[name] = bound
-        return bound
+        return self._bounds.get(name, lambda: (find(),))[0]
 
     def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
@@ -141,8 +123,11 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
             entered, more = _skip_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
-    ends = {segment: max(_find_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
+    ends = {
+        segment: max(min([tails[segment], *(find_end_within(segment, cut) for cut in cuts)]), begin)
+        for segment, begin in begins.items()
+    }
     return Frontier(begins, ends, lost, tails)
 
 
@@ -189,9 +174,7 @@ def _skip_lost(
         if info is not None and offset >= info.start_offset:
             continue
         removed = segments.find_sealed_end(segment) if info is None else info.start_offset
-        ends = [
-            end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)
-        ]
+        ends = [end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, BEYOND)]
         end = min(ends, default=None)
         if end is None or offset < end:
             lost.append((segment, offset, end))
@@ -231,31 +214,3 @@ def _find_moves(
         if new:
             moves.append((old, new))
     return moves
-
-
-def _find_readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
-    info = infos.get(segment)
-    return min([begin if info is None else info.write_offset, *(find_end_within(segment, cut) for cut in cuts)])
-
-
-def find_end_within(segment: int, cut: StreamCut) -> int:
-    """Return how much of a segment lies before the cut of a tail, or an EndCut; the offset may be behind its end."""
-    if segment in cut.positions:
-        return cut.positions[segment]
-    if isinstance(cut, EndCut):
-        return _BEYOND if segment in cut.before else 0
-    # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
-    return 0 if later else _BEYOND
-
-
-__all__ = [
-    "EndCut",
-    "Frontier",
-    "SegmentOffsets",
-    "StreamSegments",
-    "enter_successors",
-    "find_end_within",
-    "find_frontier",
-    "pause_between_looks",
-]

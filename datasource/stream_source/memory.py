@@ -9,22 +9,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
 
-from ..tables.stream_table import StreamTable
-from .admission import Backlog, Key, Limits, Walks, count_up_to
+from .admission import Key, Limits, Walk, count_up_to
 from .event_time_drift import EventTimePace
 from .frontier import Frontier, StreamSegments
 
 LOG = logging.getLogger(__name__)
-FoundByName: TypeAlias = Mapping[str, tuple[StreamTable, str | None]]
-"""Tables of streams, with the identities of these."""
 T = TypeVar("T")
 
 
@@ -33,21 +29,14 @@ class Ahead(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begun: tuple[Hashable, Future[T]] | None = None
+        self._begun: tuple[Hashable, Callable[[], T]] | None = None
 
     def begin(self, key: Hashable, work: Callable[[], T]) -> None:
         """Begin work whose result will be taken by its key."""
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
+        with cancellation.shield():  # it is not a part of the call that begins it
+            wait_for_result = cancellation.run_in_background(work)
         with self._lock:
-            self._begun = key, future
-        threading.Thread(target=run, name="fetch ahead", daemon=True).start()
+            self._begun = key, wait_for_result
 
     def take(self, key: Hashable) -> T | None:
         """Wait for the work with a key, and return its result; None if there is no such work, or it failed.
@@ -59,7 +48,7 @@ class Ahead(Generic[T]):
         if begun is None or begun[0] != key:
             return None
         try:
-            return begun[1].result()
+            return begun[1]()
         except Exception as error:  # of whatever kind: the caller will try again
             LOG.info("Fetching ahead failed: %s", error)
             return None
@@ -97,13 +86,13 @@ class QueryMemory:
         with self.lock:
             return self.members.setdefault(name, QueryMemory())
 
-    def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
+    def is_due(self, walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> bool:
         """Return whether there are enough rows for a micro-batch, or the delay is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:
             return True
-        return count_up_to(walker, backlog.begins, backlog.ends, limits.min_rows) >= limits.min_rows
+        return count_up_to(walk, begins, ends, limits.min_rows) >= limits.min_rows
 
     def begin(self, frontier: Frontier) -> None:
         """Note that a micro-batch begins, and what was lost before it."""
@@ -111,19 +100,6 @@ class QueryMemory:
             self.began = time.monotonic()
             self.lost_bytes += sum(end - begin for _, begin, end in frontier.lost if end is not None)
             self.lost_ranges += len(frontier.lost)
-
-
-@dataclass
-class FoundStreams:
-    """The streams that a query reads as one, as they were last found: by name, with their tables and identities.
-
-    `unfinished` are those that seem to be under creation, with the times at which they were first seen.
-    """
-
-    at: float
-    streams: FoundByName
-    unfinished: dict[str, float] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class SourceMemory:

@@ -7,32 +7,27 @@ reads nothing of it, so that a micro-batch that is repeated reads the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.segments.range_reader import Border
 from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
 
 from ..positions.snapshot import SegmentSlice
-from .admission import NO_LIMITS, Limits, Walker, admit
-from .batch_planning import TOO_FEW_REST, StreamedTable, TableStream
+from .admission import NO_LIMITS, Limits, admit
+from .batch_planning import TOO_FEW_REST, BatchEnd, TableStream
 from .event_time_drift import keep_in_step
 from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
-from .offset import START_ANEW, SourceOffset, check_offset, describe_other_stream, is_of_earlier_stream
+from .offset import FORMAT, SourceOffset, check_offset, describe_other_stream, is_of_earlier_stream, read_offset
 
-FORMAT = 1
-"""The version of the JSON below, which contains that of `SourceOffset`."""
 _SEGMENTS_OF_A_LOOK = 8
 """How many segments more cost as much as looking at another stream."""
 _FEW_STREAMS = 16
 """The most streams that are reported one by one."""
-_THREADS = 8
 _SUMMED = ("bytesBehind", "estimatedEventsBehind", "lostBytes", "lostRanges")
 T = TypeVar("T")
 _Segment: TypeAlias = tuple[str, int]
@@ -53,36 +48,17 @@ class MergedOffset:
     @classmethod
     def from_json(cls, text: str) -> MergedOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
-        try:
-            value = json.loads(text)
-            format, streams = value["format"], value["streams"]
-            if format == FORMAT:
-                return cls({name: SourceOffset.from_json(json.dumps(stream)) for name, stream in streams.items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(
-                f"The checkpoint's offset {text} is not one of several streams ({type(error).__name__}: {error}). Does "
-                f"the checkpoint belong to another query? {START_ANEW}"
-            ) from None
-        raise CheckpointError(
-            f"The checkpoint's offset has format {format}, but this version of pyspark-pravega knows formats up to "
-            f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
-        )
 
+        def read(value: dict[str, Any]) -> MergedOffset:
+            return cls({name: SourceOffset.from_json(json.dumps(one)) for name, one in value["streams"].items()})
 
-@dataclass(frozen=True)
-class MergedBatchEnd:
-    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
-
-    offset: MergedOffset
-    latest: MergedOffset
-    metrics: Mapping[str, str]
+        return read_offset(text, "of several streams", read)
 
 
 @dataclass(frozen=True)
 class MemberStream:
     """One of the streams, and the memory of reading it."""
 
-    read: StreamedTable
     stream: TableStream
     memory: QueryMemory
 
@@ -115,10 +91,10 @@ class MergedTableStream:
         made_again = {
             name
             for name, member in self._members.items()
-            if name in offsets and is_of_earlier_stream(offsets[name], member.read.identity)
+            if name in offsets and is_of_earlier_stream(offsets[name], member.stream.identity)
         }
         if made_again and self._strict:
-            first = self._members[min(made_again)].read
+            first = self._members[min(made_again)].stream
             reason = describe_other_stream(first.stream, str(offsets[min(made_again)].identity), str(first.identity))
             others = f" So it is with {', '.join(sorted(made_again)[1:])}." if len(made_again) > 1 else ""
             raise CheckpointError(
@@ -128,39 +104,36 @@ class MergedTableStream:
         # One that was recreated is a new stream, which enters at its head.
         positions = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
         for name, offset in positions.items():
-            read = self._members[name].read
-            check_offset(offset, read.stream, read.identity, read.table.schema)
+            member = self._members[name].stream
+            check_offset(offset, member.stream, member.identity, member.table.schema)
         return MergedOffset(positions)
 
     def start(self) -> MergedOffset:
         """Return where a query without a checkpoint begins."""
-        return MergedOffset(self._find_of_members(list(self._members), TableStream.start))
+        return MergedOffset(self._ask_each(self._members, lambda name, member: member.stream.start()))
 
     def last(self) -> MergedOffset:
         """Return where a query that reads all present events ends."""
-        return MergedOffset(self._find_of_members(list(self._members), TableStream.last))
+        return MergedOffset(self._ask_each(self._members, lambda name, member: member.stream.last()))
 
     def end(
-        self,
-        since: MergedOffset,
-        last: MergedOffset | None = None,
-        limits: Limits = NO_LIMITS,
-        memory: QueryMemory | None = None,
-    ) -> MergedBatchEnd:
+        self, since: MergedOffset, last: MergedOffset | None, limits: Limits, memory: QueryMemory
+    ) -> BatchEnd[MergedOffset]:
         """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
-        memory = QueryMemory() if memory is None else memory
         lasts = None if last is None else last.offsets
         read = [name for name in since.offsets if lasts is None or name in lasts]
-        frontiers = self._find_of_each(read, lambda name: self._frontier(name, since, last))
+        frontiers = self._ask_each(
+            read,
+            lambda name, member: member.stream.frontier(since.offsets[name], None if lasts is None else lasts[name]),
+        )
         begins = {
             (name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.begins.items()
         }
         ends = {(name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.ends.items()}
-        walker = _MergedWalker({name: self._members[name].stream.walker() for name in frontiers})
-        due = begins != ends and (last is not None or memory.is_due(walker, _MergedBacklog(begins, ends), limits))
+        due = begins != ends and (last is not None or memory.is_due(self._walk, begins, ends, limits))
         # Streams that are gone keep their offsets. Others may not move: then this is no longer where they began.
         reached = {
             name: offset if offset.is_first else replace(offset, begin=None)
@@ -169,7 +142,7 @@ class MergedTableStream:
         }
         if due:
             memory.begin(Frontier({}, {}))
-            positions = admit(walker, begins, ends | self._find_ends_in_step(frontiers, limits), limits)
+            positions = admit(self._walk, begins, ends | self._find_ends_in_step(frontiers, limits), limits)
             for name, frontier in frontiers.items():
                 self._members[name].memory.begin(frontier)
                 if frontier.bytes:
@@ -181,12 +154,10 @@ class MergedTableStream:
         if not due and not new:
             self._rest(begins, waits=begins != ends)
         # Streams that were dropped since they were found are left out: the query has not read them.
-        reached |= self._find_of_members(new, TableStream.head)
-        latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
+        reached |= self._ask_each(new, lambda name, member: member.stream.head())
+        latest = {name: self._members[name].stream.offset(frontier.tails) for name, frontier in frontiers.items()}
         metrics = self._sum_progress(reached if due else {}, frontiers)
-        return MergedBatchEnd(
-            MergedOffset(reached) if due or new else since, MergedOffset({**reached, **latest}), metrics
-        )
+        return BatchEnd(MergedOffset(reached) if due or new else since, MergedOffset({**reached, **latest}), metrics)
 
     def slices(self, since: MergedOffset, until: MergedOffset) -> dict[str, list[SegmentSlice]]:
         """Return what a micro-batch reads of which streams. Raises DataLossError for removed events."""
@@ -194,12 +165,7 @@ class MergedTableStream:
         first = {name: offset for name, offset in until.offsets.items() if offset.begin is not None}
         begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
-        return self._find_of_each(
-            names,
-            lambda name: self._use_unless_gone(
-                lambda: self._members[name].stream.slices(begun[name], until.offsets[name])
-            ),
-        )
+        return self._ask_each(names, lambda name, member: member.stream.slices(begun[name], until.offsets[name]))
 
     def _rest(self, begins: Mapping[_Segment, int], *, waits: bool) -> None:
         """Pause before another look. `waits`: there are rows, but fewer than the query wants at once."""
@@ -208,60 +174,51 @@ class MergedTableStream:
         else:
             pause_between_looks(len(begins) + _SEGMENTS_OF_A_LOOK * len(self._members))
 
-    def _frontier(self, name: str, since: MergedOffset, last: MergedOffset | None) -> Frontier | None:
-        return self._use_unless_gone(
-            lambda: self._members[name].stream.frontier(
-                since.offsets[name], None if last is None else last.offsets[name]
-            )
-        )
+    def _walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
+        name, segment_id = segment
+        return self._members[name].stream.walk(segment_id, start, end, most_bytes, most_events)
 
     def _find_ends_in_step(self, frontiers: Mapping[str, Frontier], limits: Limits) -> dict[_Segment, int]:
         """Return the ends of segments that the drift in event time bounds."""
         drift = self._drift
         if drift is None or limits == NO_LIMITS:  # the trigger `once` takes everything
             return {}
-        looks = self._find_of_each(
-            list(frontiers),
-            lambda name: self._members[name].stream.measure_time_ahead(
-                frontiers[name], self._members[name].memory.pace
-            ),
+        looks = self._ask_each(
+            frontiers, lambda name, member: member.stream.measure_time_ahead(frontiers[name], member.memory.pace)
         )
         common_ends = keep_in_step(looks, drift)
         return {(name, segment): end for name, ends in common_ends.items() for segment, end in ends.items()}
 
-    def _find_of_members(
-        self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]
-    ) -> dict[str, SourceOffset]:
-        return self._find_of_each(names, lambda name: self._use_unless_gone(lambda: find(self._members[name].stream)))
+    def _ask_each(self, names: Iterable[str], ask: Callable[[str, MemberStream], T | None]) -> dict[str, T]:
+        """Return what `ask` returns for each stream, unless it is None. Streams are asked at the same time.
 
-    def _use_unless_gone(self, use: Callable[[], T]) -> T | None:
-        try:
-            return use()
-        except StreamNotFoundError:
-            if self._strict:
-                raise
-            return None
+        A stream that is gone is left out if the query may continue without it.
+        """
 
-    def _find_of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
-        """Return what `find` returns for each stream, unless it is None. Streams are handled at the same time."""
-        with ThreadPoolExecutor(_THREADS) as threads:
-            values = list(threads.map(cancellation.carry_over(find), names))
-        return {name: one for name, one in zip(names, values, strict=True) if one is not None}
+        def ask_unless_gone(name: str) -> T | None:
+            try:
+                return ask(name, self._members[name])
+            except StreamNotFoundError:
+                if self._strict:
+                    raise
+                return None
+
+        answers = zip(names, cancellation.map_side_by_side(ask_unless_gone, names), strict=True)
+        return {name: answer for name, answer in answers if answer is not None}
 
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]
     ) -> Mapping[str, str]:
         """Return the sums of the streams' metrics, but the seconds of the stream that is furthest behind."""
+
+        def measure(name: str, member: MemberStream) -> Mapping[str, str]:
+            frontier = frontiers[name]
+            positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
+            return member.stream.progress.measure(positions, frontier.tails, member.memory).texts
+
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []
-        for name, frontier in frontiers.items():
-            member = self._members[name]
-            positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            progress = self._use_unless_gone(
-                partial(member.stream.measure_progress, positions, frontier, member.memory)
-            )
-            if progress is None:
-                continue
+        for name, progress in self._ask_each(frontiers, measure).items():
             for key in _SUMMED:
                 if key in progress:
                     metrics[key] = str(int(metrics.get(key, "0")) + int(progress[key]))
@@ -271,23 +228,3 @@ class MergedTableStream:
         if seconds:
             metrics["secondsBehind"] = f"{max(seconds):.1f}"
         return metrics
-
-
-@dataclass(frozen=True)
-class _MergedBacklog:
-    begins: Mapping[_Segment, int]
-    ends: Mapping[_Segment, int]
-
-
-class _MergedWalker:
-    """Walks over the events of segments of several streams."""
-
-    def __init__(self, walkers: Mapping[str, Walker]) -> None:
-        self._walkers = walkers
-
-    def walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
-        name, segment_id = segment
-        return self._walkers[name].walk(segment_id, start, end, most_bytes, most_events)
-
-
-__all__ = ["MemberStream", "MergedOffset", "MergedTableStream"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql.types import StructType
 
@@ -16,8 +16,9 @@ from pyspark_pravega.errors import CheckpointError
 
 from ..positions.identity import StreamIdentity, describe_time, make_creation_member, read_creation_member
 
+T = TypeVar("T")
 FORMAT = 1
-"""The version of the JSON below. Older ones stay readable; the tests' golden files are examples."""
+"""The version of the JSON below, and of that of several streams. Older ones stay readable: see the golden files."""
 _LONGEST_TYPE = 100
 """The longest text of a column's type that is kept as it is."""
 START_ANEW = "Start the query with a new checkpoint location."
@@ -66,20 +67,7 @@ class SourceOffset:
     @classmethod
     def from_json(cls, text: str) -> SourceOffset:
         """Read what `to_json` of this or an older version wrote. Raises CheckpointError for anything else."""
-        try:
-            value = json.loads(text)
-            format = value["format"]
-            if format == FORMAT:
-                return cls._of(value)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise CheckpointError(
-                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not one "
-                f"that a Pravega table writes. {START_ANEW}"
-            ) from None
-        raise CheckpointError(
-            f"The checkpoint's offset has format {format}, but this version of pyspark-pravega knows formats up to "
-            f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
-        )
+        return read_offset(text, "that a Pravega table writes", cls._of)
 
     @classmethod
     def _of(cls, value: dict[str, Any]) -> SourceOffset:
@@ -89,6 +77,27 @@ class SourceOffset:
         marks = int(value["marks"]) if "marks" in value else None
         identity = str(StreamIdentity(value["identity"] or "", read_creation_member(value))) or None
         return cls(cut, identity, dict(value["columns"]), begin, marks)
+
+
+def read_offset(text: str, which: str, read: Callable[[dict[str, Any]], T]) -> T:
+    """Return what `read` makes of the JSON of an offset.
+
+    Raises CheckpointError for a text that is not one `which` a query can read, and for one of a newer format.
+    """
+    try:
+        value = json.loads(text)
+        format = value["format"]
+        if format == FORMAT:
+            return read(value)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CheckpointError(
+            f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not one {which}. "
+            f"{START_ANEW}"
+        ) from None
+    raise CheckpointError(
+        f"The checkpoint's offset has format {format}, but this version of pyspark-pravega knows formats up to "
+        f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
+    )
 
 
 def _write_texts(positions: Mapping[int, int]) -> dict[str, int]:
@@ -159,6 +168,3 @@ def describe_other_stream(stream: Stream, former: str, present: str) -> str:
         f"Stream {stream} was dropped and recreated since the checkpoint was written, so its positions are "
         f"meaningless in the new one. {START_ANEW}"
     )
-
-
-__all__ = ["FORMAT", "SourceOffset", "check_offset", "is_of_earlier_stream", "list_columns_read"]

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
@@ -112,15 +113,13 @@ class KnownMarks:
         with self._lock:
             if self._dropped and not has_passed(self._marks[0][1], since):
                 self._marks, self._read, self._dropped = [], 0, False  # an older batch
-            for at, mark in read_watermarks(self.pravega, self._stream, self._read, end):
-                if self._marks and has_passed(mark, since):
-                    self._marks, self._dropped = [], True
-                self._marks.append((at, mark))
-            self._read = max(self._read, end)
-            gone = [index for index, (at, mark) in enumerate(self._marks) if at <= end and has_passed(mark, since)]
-            if gone and gone[-1]:
-                self._marks, self._dropped = self._marks[gone[-1] :], True
-            return EventTimes.of_micro_batch((mark for at, mark in self._marks if at <= end), since, until)
+            marks: list[tuple[int, Watermark]] = []
+            for at, mark in chain(self._marks, read_watermarks(self.pravega, self._stream, self._read, end)):
+                if marks and at <= end and has_passed(mark, since):
+                    marks, self._dropped = [], True
+                marks.append((at, mark))
+            self._marks, self._read = marks, max(self._read, end)
+            return EventTimes.of_micro_batch((mark for at, mark in marks if at <= end), since, until)
 
 
 class ReadingQueries:

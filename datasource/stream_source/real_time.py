@@ -21,7 +21,6 @@ from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.follower import SegmentFollower
 from pyspark_pravega.client.segments.range_reader import MAX_READ_EVENT, Window
 from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError
-from pyspark_pravega.formats.core.batches import Overfull
 
 from ..scan.dead_letter_stream import DeadLetters
 from ..scan.event_plan import EventScanPlan
@@ -87,7 +86,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         letters = None
         if scan.bad_events.dead_letter is not None:
             letters = DeadLetters(pravega, scan.bad_events, stream, segment_id)
-            opened.enter_context(letters)
+            opened.callback(letters.close)
         decoder = SliceDecoder(scan, make_event_decoder(scan), address.name, letters)
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
         opened.callback(follower.close)
@@ -104,7 +103,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             window = events.window(data, follower.offset - len(data), expected)
             if window is not None:
                 for first, last in cut_chunks(window.lengths):
-                    yield from _decode_rows(decoder, window, first, last)
+                    yield from decoder.batches(window, first, last)
             if data:
                 time.sleep(max(now + _PAUSE - time.monotonic(), 0))
         if events.reached == start and follower.sealed:
@@ -116,17 +115,6 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
 def _is_any_sealed(pravega: Pravega, plan: FollowPlan) -> bool:
     infos = pravega.segments.segment_infos(plan.scan.table.stream, plan.segments)
     return len(infos) < len(plan.segments) or any(info.sealed for info in infos.values())
-
-
-def _decode_rows(decoder: SliceDecoder, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
-    try:
-        batches = decoder.batches(window, first, last, None)
-    except Overfull:
-        middle = (first + last) // 2
-        yield from _decode_rows(decoder, window, first, middle)
-        yield from _decode_rows(decoder, window, middle, last)
-        return
-    yield from batches
 
 
 class _Events:
@@ -159,6 +147,3 @@ class _Events:
             f"Segment {self._segment} cannot be followed: {reason}. It is unknown where the next event begins. A query "
             "with another trigger can skip these bytes: see the read option 'mode'."
         )
-
-
-__all__ = ["FollowPlan", "FollowingReader", "follow"]

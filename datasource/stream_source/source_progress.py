@@ -13,7 +13,7 @@ from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
-from .admission import Walker
+from .admission import Walk
 from .frontier import SegmentOffsets, StreamSegments
 from .memory import QueryMemory
 
@@ -34,14 +34,13 @@ class ProgressMetrics:
 class Progress:
     """Measures how far positions are behind the end of a stream."""
 
-    def __init__(self, pravega: Pravega, segments: StreamSegments, log: CommitLog) -> None:
+    def __init__(self, pravega: Pravega, segments: StreamSegments, log: CommitLog, walk: Walk[int]) -> None:
         self._pravega = pravega
         self._segments = segments
         self._log = log
+        self._walk = walk
 
-    def measure(
-        self, reached: SegmentOffsets, tail: SegmentOffsets, walker: Walker, memory: QueryMemory
-    ) -> ProgressMetrics:
+    def measure(self, reached: SegmentOffsets, tail: SegmentOffsets, memory: QueryMemory) -> ProgressMetrics:
         """Return the metrics of a query that has `reached` these positions; `tail` are the ends of the same segments.
 
         A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
@@ -58,7 +57,7 @@ class Progress:
         if total == 0:
             metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
         else:
-            metrics["estimatedEventsBehind"] = str(_estimate_events(walker, behind, reached))
+            metrics["estimatedEventsBehind"] = str(_estimate_events(self._walk, behind, reached))
             if (seconds := self._measure_seconds_behind(reached, later, memory)) is not None:
                 metrics["secondsBehind"] = f"{seconds:.1f}"
         if memory.lost_ranges:
@@ -105,19 +104,16 @@ class Progress:
     def _find_first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
         """Return the first version that is not completely read, searching from `first` in steps that double."""
         low, step = first, 1
-        while (versions := self._log.versions(low + step - 1, low + step - 1)) and is_read(versions[0]):
+        while (version := self._log.version(low + step - 1)) is not None and is_read(version):
             low, step = low + step, step * 2
         candidates = self._log.versions(low, low + step - 1)
         return next((version for version in candidates if not is_read(version)), None)
 
 
-def _estimate_events(walker: Walker, behind: Mapping[int, int], reached: SegmentOffsets) -> int:
+def _estimate_events(walk: Walk[int], behind: Mapping[int, int], reached: SegmentOffsets) -> int:
     largest = max(behind, key=lambda segment: behind[segment])
     start = reached.get(largest, 0)
-    sample = walker.walk(largest, start, start + behind[largest], _SAMPLE, None)
+    sample = walk(largest, start, start + behind[largest], _SAMPLE, None)
     if not sample.events:  # the next event is larger than the sample
         return max(sum(behind.values()) // max(behind[largest], 1), 1)
     return max(round(sum(behind.values()) * sample.events / (sample.offset - start)), 1)
-
-
-__all__ = ["Progress"]

@@ -21,8 +21,8 @@ from pyspark_pravega.formats.core.format import Format, find_format, find_regist
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
-from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_own_properties, read_stored_properties
-from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_events, find_kind_of_format
+from .stored_properties import CREATING_KEY, SCHEMA_KEY, describe_stored_table, read_own_properties
+from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_format
 
 LOG = logging.getLogger(__name__)
 
@@ -81,25 +81,17 @@ def load_table(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         ) from None
-    kept = read_stored_properties(stored)
-    columns = format_of_schema.spark_schema(schema.schema.text)
+    columns, format = format_of_schema.spark_schema(schema.schema.text), format_of_schema.name
     warn_of_unread(stream, format_of_schema, schema.schema.text)
-    of_changes = is_change_format(format_of_schema.name)
-    table = StreamTable(
-        stream=stream,
-        format=format_of_schema.name,
-        framing=kept.framing or "registry",
-        schema=make_table_schema(columns, kept.format_settings) if of_changes else columns,
+    of_changes = is_change_format(format)
+    table = describe_stored_table(stream, format, columns, stored, framing="registry")
+    table = replace(
+        table,
+        schema=make_table_schema(columns, table.settings) if of_changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
-        codec=kept.codec,
-        routing_key=kept.routing_key,
-        promised_key=None if of_changes else kept.promised_key,
-        event_time=kept.event_time,
-        event_time_delay=kept.event_time_delay,
-        kind=find_kind_of_events(format_of_schema.name, event_type),
-        settings=kept.format_settings,
-        scan_properties=kept.scan_properties,
+        promised_key=None if of_changes else table.promised_key,
+        kind=find_kind_of_format(format, event_type),
         event_type=None if event_type is None else schema.version.type,
     )
     return LoadedTable(table, configuration, group, stored)
@@ -133,25 +125,12 @@ def _choose_format(registry_format: str, named: str | None) -> Format:
 
 def _describe_unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
     """Describe a table outside the schema registry: with fixed columns, or with its schema kept with the stream."""
-    kept = read_stored_properties(stored)
-    if format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=kept.scan_properties)
-    named_format = find_format(format)
     text = stored.get(SCHEMA_KEY, "")
-    return StreamTable(
-        stream=stream,
-        format=named_format.name,
-        framing=kept.framing or "none",
-        schema=named_format.spark_schema(text),
-        schema_text=text or None,
-        routing_key=kept.routing_key,
-        promised_key=kept.promised_key,
-        event_time=kept.event_time,
-        event_time_delay=kept.event_time_delay,
-        kind=find_kind_of_format(named_format.name),
-        settings=kept.format_settings,
-        scan_properties=kept.scan_properties,
-    )
+    columns = RAW_SCHEMA if format == "raw" else find_format(format).spark_schema(text)
+    table = describe_stored_table(stream, format, columns, stored, framing="none")
+    if format == "raw":
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=table.scan_properties)
+    return replace(table, schema_text=text or None, codec="none")
 
 
 def _check_unregistered(stream: Stream, format: str, event_type: str | None, version: int | None) -> None:

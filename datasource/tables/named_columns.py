@@ -140,15 +140,12 @@ def _parse(text: str) -> list[KeyPart]:
 
 
 def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise _make_refusal(text)
+    matches = list(_TOKEN.finditer(text))
+    if "".join(match[0] for match in matches) != text:
+        raise _make_refusal(text)
+    for match in matches:
         kind = str(match.lastgroup)
-        token = match[kind]
-        yield ("name", token.replace("``", "`")) if kind == "quoted" else (kind, token)
-        at = match.end()
+        yield ("name", match[kind].replace("``", "`")) if kind == "quoted" else (kind, match[kind])
 
 
 def _make_refusal(text: str) -> InvalidOptionError:

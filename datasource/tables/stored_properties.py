@@ -9,13 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, TableSettings, count_milliseconds
+
+from .stream_table import StreamTable, find_kind_of_format
 
 SCHEMA_KEY = "schema"
 """The tag that keeps the schema of a table outside the schema registry, as text of its format."""
@@ -31,59 +35,44 @@ def make_stored_properties(settings: TableSettings, comment: str | None) -> dict
 
     The schema registry knows the format too, but a table must be recognized even if the registry cannot be reached.
     """
-    kept = {o.FORMAT.key: settings.format}
-    if find_format(settings.format).registry_format is not None and (
+    has_own_framing = find_format(settings.format).registry_format is not None and (
         settings.framing != "registry" or is_change_format(settings.format)
-    ):
-        kept[o.FRAMING.key] = settings.framing
-    if settings.codec != "none":
-        kept[o.CODEC.key] = settings.codec
-    if settings.routing_key is not None:
-        kept[o.ROUTING_KEY.key] = settings.routing_key
-    if settings.routing_key_of_all:
-        kept[o.ROUTING_KEY_OF_ALL.key] = "true"
-    if settings.event_time is not None:
-        kept[o.EVENT_TIME.key] = settings.event_time
-    if settings.event_time_delay:
-        kept[o.EVENT_TIME_DELAY.key] = format_duration(settings.event_time_delay)
-    if comment:
-        kept[_COMMENT] = comment
-    return kept | dict(settings.format_settings) | dict(settings.scan_properties)
+    )
+    kept = {
+        o.FORMAT.key: settings.format,
+        o.FRAMING.key: settings.framing if has_own_framing else None,
+        o.CODEC.key: settings.codec if settings.codec != "none" else None,
+        o.ROUTING_KEY.key: settings.routing_key,
+        o.ROUTING_KEY_OF_ALL.key: "true" if settings.routing_key_of_all else None,
+        o.EVENT_TIME.key: settings.event_time,
+        o.EVENT_TIME_DELAY.key: format_duration(settings.event_time_delay) if settings.event_time_delay else None,
+        _COMMENT: comment or None,
+        **settings.format_settings,
+        **settings.scan_properties,
+    }
+    return {key: text for key, text in kept.items() if text is not None}
 
 
-@dataclass(frozen=True)
-class StoredSettings:
-    """The settings of a table that `make_stored_properties` has stored."""
+def describe_stored_table(
+    stream: Stream, format: str, columns: StructType, stored: Mapping[str, str], *, framing: str
+) -> StreamTable:
+    """Return the table that a stream's properties describe, as `make_stored_properties` has returned them.
 
-    format: str | None
-    """None for a stream that was never declared as a table."""
-    framing: str | None
-    """None for the usual one of the format."""
-    codec: str
-    routing_key: str | None
-    promised_key: str | None
-    """The routing key, if the table promises that all events have it."""
-    event_time: str | None
-    event_time_delay: int
-    """In milliseconds."""
-    comment: str | None
-    format_settings: Mapping[str, str]
-    scan_properties: Mapping[str, str]
-
-
-def read_stored_properties(stored: Mapping[str, str]) -> StoredSettings:
-    """Read what `make_stored_properties` has returned."""
+    `framing` is the usual one, if they do not name another.
+    """
     delay = stored.get(o.EVENT_TIME_DELAY.key)
-    return StoredSettings(
-        format=stored.get(o.FORMAT.key),
-        framing=stored.get(o.FRAMING.key),
+    return StreamTable(
+        stream,
+        format,
+        stored.get(o.FRAMING.key, framing),
+        columns,
         codec=stored.get(o.CODEC.key, "none"),
         routing_key=stored.get(o.ROUTING_KEY.key),
         promised_key=find_promised_key(stored),
         event_time=stored.get(o.EVENT_TIME.key),
         event_time_delay=0 if delay is None else count_milliseconds(o.EVENT_TIME_DELAY.type.parse(delay)),
-        comment=stored.get(_COMMENT),
-        format_settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats},
+        kind=find_kind_of_format(format),
+        settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats},
         scan_properties={key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored},
     )
 

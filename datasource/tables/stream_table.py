@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.changes.feed import is_change_format
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Decoder, Encoder, Resolve, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
@@ -147,15 +147,14 @@ def make_entries_table(stream: Stream, format: str, columns: StructType, keys: K
     return StreamTable(stream, format, "none", columns, kind=KindName.ENTRIES, keys=keys, **more)
 
 
-def find_kind_of_events(format: str, event_type: str | None) -> KindName:
-    """Return the kind of a table of a format that has the events of one type, or of all (None)."""
-    kind = find_kind_of_format(format)
-    return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind
+def find_kind_of_format(format: str, event_type: str | None = None) -> KindName:
+    """Return the kind of a table whose events, those of one type or all (None), are in `format`.
 
-
-def find_kind_of_format(format: str) -> KindName:
-    """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
-    return KindName.CHANGES if is_change_format(format) else KindName.EVENTS
+    Raises InvalidOptionError for an unknown format.
+    """
+    if is_change_format(format):
+        return KindName.CHANGES
+    return KindName.EVENTS if event_type is None else KindName.TYPED_EVENTS
 
 
 @dataclass(frozen=True)
@@ -221,6 +220,19 @@ class StreamTable:
     def framed(self) -> bool:
         """Return whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
+
+    def make_encoder(self, rows: StructType, encoding_id: int | None) -> Encoder:
+        """Return the encoder of rows. `encoding_id` is that in the header of events; None for events without one.
+
+        Raises InvalidSchemaError for rows that do not fit the table.
+        """
+        codec = REGISTRY_CODECS[self.codec]
+        return find_format(self.format).encoder(rows, self.schema_text, encoding_id, codec, self.settings)
+
+    def make_decoder(self, columns: StructType, resolve: Resolve | None = None) -> Decoder:
+        """Return the decoder of some columns. `resolve` finds writers' schemas, if events have the header."""
+        resolve = resolve if self.framed else None
+        return find_format(self.format).decoder(columns, self.schema_text, resolve, self.settings)
 
     @property
     def is_bytes(self) -> bool:

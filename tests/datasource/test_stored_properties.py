@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.catalog.storage.creation_mark import CreationMark, read_mark
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import read_declared_settings
 from pyspark_pravega.datasource.tables.stored_properties import (
+    describe_stored_table,
     make_stored_properties,
     make_tags,
     read_own_properties,
-    read_stored_properties,
 )
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.options import resolve
@@ -34,17 +36,15 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 def test_properties_are_read_as_they_were_written(name: str, comment: str | None) -> None:
     settings = read_declared_settings(resolve(conf={}, properties=TABLES[name]))
     tags = make_tags(make_stored_properties(settings, comment), settings.tags)
-    read = read_stored_properties(read_own_properties(tags))
-    assert read.format == settings.format
-    assert read.framing in (None, settings.framing)
-    assert (
-        read.framing is not None
-        or settings.framing == read_declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
-    )
-    assert (read.codec, read.routing_key, read.comment) == (settings.codec, settings.routing_key, comment)
+    stored = read_own_properties(tags)
+    usual = read_declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
+    read = describe_stored_table(Stream("a", "b"), stored["format"], StructType(), stored, framing=usual)
+    assert (read.format, read.framing) == (settings.format, settings.framing)
+    assert (read.codec, read.routing_key) == (settings.codec, settings.routing_key)
+    assert stored.get("comment") == comment
     assert read.promised_key == (settings.routing_key if settings.routing_key_of_all else None)
     assert (read.event_time, read.event_time_delay) == (settings.event_time, settings.event_time_delay)
-    assert read.format_settings == settings.format_settings
+    assert read.settings == settings.format_settings
     assert read.scan_properties == settings.scan_properties
     assert [tag for tag in tags if not tag.startswith("spark.")] == list(settings.tags)
 

@@ -48,7 +48,7 @@ OTHER_POINTS = (
     Point("changes", "service", "datasource.changes.appended:plan_new_appended:after"),
     Point("plain", "worker", "datasource.insert.plain_task:_CurrentSegments.append:after"),
     Point("stored", "worker", "datasource.insert.plain_task:_CurrentSegments.flush:after"),
-    Point("follow", "worker", "datasource.stream_source.real_time:_decode_rows:before"),
+    Point("follow", "worker", "datasource.scan.slice_decoder:SliceDecoder.batches:before"),
 )
 
 POINTS_OF_LARGE_TASKS = (

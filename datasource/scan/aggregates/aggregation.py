@@ -18,20 +18,13 @@ COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max
 
 _WHOLE = (T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType())
 _FLOATING = (T.FloatType(), T.DoubleType())
-_ORDERED = (*_WHOLE, *_FLOATING, T.BooleanType(), T.DateType(), T.TimestampType(), T.TimestampNTZType(), T.StringType())
+_OTHERS = (T.BooleanType(), T.DateType(), T.TimestampType(), T.TimestampNTZType(), T.StringType())
+_ORDERED = (*_WHOLE, *_FLOATING, *_OTHERS)
 """Types whose least and greatest values are the same to Spark and to Arrow; for strings, if they have no collation.
 
 NaN and -0.0 are exceptions, which tasks look for.
 """
-_KEYS = (
-    *_WHOLE,
-    T.BooleanType(),
-    T.DateType(),
-    T.TimestampType(),
-    T.TimestampNTZType(),
-    T.StringType(),
-    T.BinaryType(),
-)
+_KEYS = (*_WHOLE, *_OTHERS, T.BinaryType())
 """Types of columns to group by. Floating-point ones are missing, as 0.0 and -0.0 are one group in Spark."""
 
 
@@ -130,17 +123,13 @@ def _has_another_order_of_adding(aggregation: Aggregation, fields: Mapping[str, 
     return adds and any(name in (MIN, MAX) and type == T.StringType() for name, type in functions)
 
 
+_OPERANDS: Mapping[str, tuple[T.DataType, ...]] = {SUM: (*_WHOLE, *_FLOATING), MIN: _ORDERED, MAX: _ORDERED}
+
+
 def _can_begin(function: AggregateFunction, fields: Mapping[str, T.StructField]) -> bool:
-    match function.name:
-        case "CountStar":
-            return True
-        case "Count":
-            return len(function.column) == 1 and function.column[0] in fields
-        case "Sum":
-            return _has_type(function.column, fields, (*_WHOLE, *_FLOATING))
-        case "Min" | "Max":
-            return _has_type(function.column, fields, _ORDERED)
-    return False
+    if function.name == COUNT:
+        return len(function.column) == 1 and function.column[0] in fields
+    return function.name == COUNT_STAR or _has_type(function.column, fields, _OPERANDS.get(function.name, ()))
 
 
 def _has_type(column: tuple[str, ...], fields: Mapping[str, T.StructField], types: tuple[T.DataType, ...]) -> bool:

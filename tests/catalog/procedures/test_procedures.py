@@ -9,6 +9,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -447,9 +448,8 @@ def test_dead_letters_are_replayed_once(
     def write(first: int, *events: bytes) -> None:
         """Write letters of events at these places."""
         found = [Letter("0.#epoch.0", offset, "?", None, event) for offset, event in enumerate(events, first)]
-        with DeadLetters(
-            pravega, BadEventRule(dead_letter=Stream(source.stream.scope, "letters")), source.stream, 0
-        ) as written:
+        rule = BadEventRule(dead_letter=Stream(source.stream.scope, "letters"))
+        with closing(DeadLetters(pravega, rule, source.stream, 0)) as written:
             written.write(found)
 
     # Left out for good, even where none has a row.

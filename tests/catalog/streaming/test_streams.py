@@ -94,10 +94,10 @@ def test_bounds_without_sense(spark: SparkSession, table: str, tmp_path: Path) -
     spark.sql(f"INSERT INTO {table} VALUES (1, 'x')")
     for number, (options, words) in enumerate(
         [
-            ({"start-version": "3"}, "'start-version'='3' does not fit stream.*its newest version is 1"),
-            ({"end-version": "2"}, "'end-version'='2' does not fit stream.*its newest version is 1"),
+            ({"start-version": "3"}, "'start-version'='3' is not possible on stream.*the newest one is 1, published"),
+            ({"end-version": "2"}, "'end-version'='2' is not possible on stream.*the newest one is 1, published"),
             ({"start-version": "1", "start-timestamp": "0"}, "'start-version' and 'start-timestamp' are given"),
-            ({"end-timestamp": "1000"}, "lies before the first version"),
+            ({"end-timestamp": "1000"}, "lies before 1, published at"),
             ({"start-timestamp": "2026-01-01"}, "a time with its zone"),
             ({"start-timestamp": "2999-01-01T00:00:00Z"}, "lies in the future"),
             ({"start-stream-cut": "x"}, "not base64"),

@@ -7,6 +7,7 @@ import logging
 import struct
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -251,7 +252,7 @@ def test_long_dead_letters_go_on_where_their_stream_is_scaled_again_and_again(pr
             return opened
 
     long = bytes(3 << 20)
-    with Overtaken(pravega, BadEventRule(dead_letter=target), source, 0) as letters:
+    with closing(Overtaken(pravega, BadEventRule(dead_letter=target), source, 0)) as letters:
         letters.write([Letter("segment", offset, "bad", None, long) for offset in range(6)])
     found = rows(scan(pravega, load_table(pravega, target).table, ["offset"]))
     assert sorted(row["offset"] for row in found) == list(range(6))  # type: ignore[type-var]

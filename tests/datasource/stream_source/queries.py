@@ -10,9 +10,10 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import load
 from pyspark_pravega.datasource.stream_source.admission import read_limits
-from pyspark_pravega.datasource.stream_source.batch_planning import BatchEnd, StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.batch_planning import BatchEnd, TableStream
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
+from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.sql import options as o
 
 
@@ -39,11 +40,12 @@ class Query:
     identity: str | None = None
     memory: SourceMemory = field(default_factory=SourceMemory)
 
-    def read(self) -> tuple[StreamedTable, TableStream]:
+    def read(self) -> tuple[OpenTable, TableStream]:
         """Return the table and its stream, as a call of the service makes them."""
         table = load(self.pravega, self.stream).table
-        read = StreamedTable(table, self.identity, table.schema, o.resolve(read=self.options))
-        return read, TableStream(self.pravega, self.memory.segments(self.pravega, self.stream), read)
+        opened = OpenTable(self.pravega, table, o.resolve(read=self.options))
+        segments = self.memory.segments(self.pravega, self.stream)
+        return opened, TableStream(opened, segments, self.identity, table.schema)
 
     def start(self) -> SourceOffset:
         """Return where the query starts."""
@@ -56,10 +58,10 @@ class Query:
             return None
         return self.batch(since, SourceOffset.from_json(end.to_json()))
 
-    def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd:
+    def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd[SourceOffset]:
         """Return where the next micro-batch ends."""
-        read, stream = self.read()
-        return stream.end(since, last, read_limits(read.options), self.memory.query("checkpoint"))
+        opened, stream = self.read()
+        return stream.end(since, last, read_limits(opened.options), self.memory.query("checkpoint"))
 
     def batch(self, since: SourceOffset, end: SourceOffset) -> Batch:
         """Read what lies between two offsets."""

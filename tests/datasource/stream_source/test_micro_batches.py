@@ -12,8 +12,9 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.stream_source.admission import NO_LIMITS
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.memory import Admission
+from pyspark_pravega.datasource.stream_source.memory import Admission, QueryMemory
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.catalog.streaming.changes_streams import scale
 from tests.catalog.tables.test_debezium import create_stream, write
@@ -300,7 +301,7 @@ def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: Ne
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
     with pytest.raises(StreamNotFoundError, match="there is no stream|has been dropped"):
-        reading.end(since, last if end == "available now" else None)
+        reading.end(since, last if end == "available now" else None, NO_LIMITS, QueryMemory())
     new_stream(2)
     with pytest.raises(CheckpointError, match="was dropped and recreated"):
         query.end(since, last if end == "available now" else None)
@@ -344,7 +345,7 @@ def test_the_age_of_versions_in_segments_that_are_not_reached(pravega: Pravega, 
     later = {segment.segment_id: 0 for segment in pravega.controller.current_segments(stream)}
     newest = {segment: 0 for segment in later if segment not in scaled}
     query = Query(pravega, stream, {"maxRowsPerTrigger": "1"})
-    since = query.read()[0].offset({**after_first, **newest})
+    since = query.read()[1].offset({**after_first, **newest})
     end = query.end(since)
     assert 0 in end.offset.cut.positions
     assert query.memory.query("checkpoint").unread_version == 2
@@ -381,7 +382,7 @@ def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewS
     ahead = query.memory.query("checkpoint").ahead
     begun = ahead._begun
     assert begun is not None
-    expected = begun[1].result(60)
+    expected = begun[1]()
     write(pravega, stream, events(range(400, 800)))
     second = query.end(first.end)
     assert second.offset.cut.positions == expected.ends

@@ -1,4 +1,4 @@
-"""Waits for the commits in flight on a stream, and asks again for one that the controller does not get done.
+"""Watches a commit in flight on a stream, and asks again for one that the controller does not get done.
 
 The commit log has only one transaction at a time asked to commit. If the controller loses that request, everybody
 waits for it: so everybody asks again, readers too if they have the right.
@@ -6,16 +6,14 @@ waits for it: so everybody asks again, readers too if they have the right.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.reminder import Reminder
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import make_commit_reminder
-from pyspark_pravega.errors import ServerTimeoutError
 
 
 class CommitWatch:
@@ -49,25 +47,3 @@ class CommitWatch:
             f"{self._stream.name}', transaction => '{self._transaction}') asks for its commit once more and waits for "
             "it; if that does not help, look at the controller's log."
         )
-
-
-class Patience:
-    """Pauses between measurements that commits have disturbed, until its time is over."""
-
-    def __init__(self, stream: Stream, timeout: float, watch: CommitWatch) -> None:
-        self._stream = stream
-        self._timeout = timeout
-        self._watch = watch
-        self._deadline = time.monotonic() + timeout
-        self._pause = 0.005
-
-    def wait(self) -> None:
-        """Wait for a moment. Raises ServerTimeoutError when the time is over."""
-        if time.monotonic() > self._deadline:
-            advice = self._watch.explain() or " Try again."
-            raise ServerTimeoutError(
-                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause between "
-                f"them.{advice}"
-            )
-        cancellation.sleep(self._pause)
-        self._pause = min(self._pause * 1.5, 0.1)
