@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -114,12 +114,12 @@ class ControllerChannel:
         """Return the address of the controller in use."""
         return self._endpoints[self._turn % len(self._endpoints)]
 
-    def call(self, rpc: str, request: Any, purpose: Purpose, *, timeout: float | None = None) -> tuple[Any, int]:
+    def call(self, rpc: str, request: Any, purpose: Purpose) -> tuple[Any, int]:
         """Send a unary call; return the reply and the number of tries.
 
-        If there was more than one try, an earlier one may have taken effect although its reply was lost. `timeout`
-        (seconds) replaces the configured time for one request. A late call with `purpose.remind` is sent again, at
-        growing pauses, for as long as calls are retried. Raises the errors of `make_controller_error`.
+        If there was more than one try, an earlier one may have taken effect although its reply was lost. A late call
+        with `purpose.remind` is sent again, at growing pauses, for as long as calls are retried. Raises the errors of
+        `make_controller_error`.
         """
         tries = 0
         late, reminder = False, Reminder(purpose.action)
@@ -127,7 +127,7 @@ class ControllerChannel:
         def attempt(seconds_left: float) -> Any:
             nonlocal tries, late
             tries += 1
-            limit = self._config.request_timeout if timeout is None else timeout
+            limit = self._config.request_timeout
             if purpose.remind is not None:
                 if late:
                     reminder.note_asked()
@@ -304,13 +304,66 @@ def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 
+def name_status(reply: Any) -> str:
+    """Return the name of a reply's status; its number if this client does not know it."""
+    fields = reply.DESCRIPTOR.fields_by_name
+    field = fields["status"] if "status" in fields else fields["result"]
+    number = getattr(reply, field.name)
+    known = field.enum_type.values_by_number.get(number)
+    return str(number) if known is None else known.name
+
+
 class ControllerCalls:
-    """Base of the groups of calls that make up `Controller`."""
+    """Base of the groups of calls that make up `Controller`.
+
+    Where a call has `refusals`, these are the errors for the statuses of its reply, by their names.
+    """
 
     _channel: ControllerChannel
 
     def _call(self, rpc: str, request: Any, purpose: Purpose) -> Any:
         return self._channel.call(rpc, request, purpose)[0]
+
+    def _call_checked(
+        self,
+        rpc: str,
+        request: Any,
+        purpose: Purpose,
+        refusals: Mapping[str, PravegaError],
+        *,
+        done: str | None = None,
+    ) -> Any:
+        """Send a call and return its reply, which is a success.
+
+        `done` is the status that says to a later try that an earlier one, whose reply was lost, has taken effect.
+        """
+        reply, tries = self._channel.call(rpc, request, purpose)
+        if tries == 1 or name_status(reply) != done:
+            self._check(reply, purpose, refusals)
+        return reply
+
+    def _check(self, reply: Any, purpose: Purpose, refusals: Mapping[str, PravegaError]) -> None:
+        """Raise the error for a reply whose status is not SUCCESS. Without an own one, it carries no reason."""
+        status = name_status(reply)
+        if status != "SUCCESS":
+            raise refusals.get(status) or ServerFailedError(
+                f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
+            )
+
+    def _list_pages(
+        self, rpc: str, request: Any, purpose: Purpose, items: str, refusals: Mapping[str, PravegaError] | None = None
+    ) -> Iterator[Any]:
+        """Yield what a field of the replies holds, over all pages. Without `refusals` they have no status."""
+        while True:
+            reply = self._call(rpc, request, purpose)
+            if refusals is not None:
+                self._check(reply, purpose, refusals)
+            page = getattr(reply, items)
+            # A page may carry a token although no page follows: only an empty page is the end.
+            if not page:
+                return
+            yield from page
+            request.continuationToken.CopyFrom(reply.continuationToken)
 
     def _stream_purpose(
         self,
@@ -328,12 +381,6 @@ class ControllerCalls:
             missing=lambda: make_stream_not_found_error(stream),
             refine=refine,
             idempotent=idempotent,
-        )
-
-    def _failed(self, purpose: Purpose, status: object) -> ServerFailedError:
-        """Make the error for a reply with a status of failure, which carries no reason."""
-        return ServerFailedError(
-            f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
         )
 
 

@@ -12,7 +12,6 @@ from pyspark_pravega.errors import (
     ConsumerNotFoundError,
     InvalidNameError,
     InvalidOptionError,
-    ServerFailedError,
 )
 
 from ..stream import Stream
@@ -78,16 +77,13 @@ class ReaderGroupCalls(ControllerCalls):
         ScopeNotFoundError, InvalidNameError.
         """
         purpose = _make_purpose("create", group, remind=remind_of_nothing_else)
-        reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _make_message(group), purpose)
-        if reply.status == pb.CreateReaderGroupResponse.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(group.scope)
-        if reply.status == pb.CreateReaderGroupResponse.INVALID_RG_NAME:
-            raise InvalidNameError(
+        refusals = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(group.scope),
+            "INVALID_RG_NAME": InvalidNameError(
                 f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
-            )
-        if reply.status != pb.CreateReaderGroupResponse.SUCCESS:
-            raise self._failed(purpose, pb.CreateReaderGroupResponse.Status.Name(reply.status))
-        return _read_group(reply.config)
+            ),
+        }
+        return _read_group(self._call_checked("createReaderGroup", _make_message(group), purpose, refusals).config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
         """Return the reader group of this name, or None. Needs READ on the scope."""
@@ -96,8 +92,7 @@ class ReaderGroupCalls(ControllerCalls):
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
         if reply.status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND:
             return None
-        if reply.status != pb.ReaderGroupConfigResponse.SUCCESS:
-            raise self._failed(purpose, pb.ReaderGroupConfigResponse.Status.Name(reply.status))
+        self._check(reply, purpose, {})
         return _read_group(reply.config)
 
     def update_reader_group(self, group: ReaderGroup) -> int:
@@ -113,16 +108,16 @@ class ReaderGroupCalls(ControllerCalls):
             when_late="; it may still do it, and refuses the same request until then. If that lasts, it has lost the "
             "request: drop the consumer and create it again",
         )
-        reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _make_message(group), purpose)
-        if reply.status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND:
-            raise _make_not_found_error(group.scope, group.name)
-        if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
-            raise ConsumerInUseError(
+        refusals = {
+            "RG_NOT_FOUND": _make_not_found_error(group.scope, group.name),
+            "INVALID_CONFIG": ConsumerInUseError(
                 f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
                 "query its own consumer"
-            )
-        if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
-            raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))
+            ),
+        }
+        reply: pb.UpdateReaderGroupResponse = self._call_checked(
+            "updateReaderGroup", _make_message(group), purpose, refusals
+        )
         return reply.generation
 
     def delete_reader_group(self, group: ReaderGroup) -> None:
@@ -134,21 +129,14 @@ class ReaderGroupCalls(ControllerCalls):
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
-        reply, tries = self._channel.call("deleteReaderGroup", request, purpose)
-        if reply.status == pb.DeleteReaderGroupStatus.RG_NOT_FOUND:
-            if tries == 1:
-                raise _make_not_found_error(group.scope, group.name)
-        elif reply.status != pb.DeleteReaderGroupStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteReaderGroupStatus.Status.Name(reply.status))
+        refusals = {"RG_NOT_FOUND": _make_not_found_error(group.scope, group.name)}
+        self._call_checked("deleteReaderGroup", request, purpose, refusals, done="RG_NOT_FOUND")
 
     def subscribers(self, stream: Stream) -> list[tuple[str, str]]:
         """Return the scopes and names of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
         purpose = self._stream_purpose("list the subscribers of stream", stream, "READ_UPDATE")
-        reply: pb.SubscribersResponse = self._call("listSubscribers", make_stream_info(stream), purpose)
-        if reply.status == pb.SubscribersResponse.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(stream)
-        if reply.status != pb.SubscribersResponse.SUCCESS:
-            raise self._failed(purpose, pb.SubscribersResponse.Status.Name(reply.status))
+        refusals = {"STREAM_NOT_FOUND": make_stream_not_found_error(stream)}
+        reply = self._call_checked("listSubscribers", make_stream_info(stream), purpose, refusals)
         parts = [subscriber.partition("/") for subscriber in reply.subscribers]
         return sorted((scope, name) for scope, _, name in parts)
 
@@ -167,19 +155,19 @@ class ReaderGroupCalls(ControllerCalls):
             readerGroupId=str(group.id),
             streamCut=make_stream_cut_message(cut),
         )
-        reply: pb.UpdateSubscriberStatus = self._call("updateSubscriberStreamCut", request, purpose)
-        if reply.status == pb.UpdateSubscriberStatus.GENERATION_MISMATCH:
-            raise ConsumerInUseError(
+        refusals = {
+            "GENERATION_MISMATCH": ConsumerInUseError(
                 f"{name} was taken over by another query, or changed by another client; one consumer is for one query"
-            )
-        if reply.status == pb.UpdateSubscriberStatus.SUBSCRIBER_NOT_FOUND:
-            raise ConsumerNotFoundError(f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped")
-        if reply.status == pb.UpdateSubscriberStatus.STREAM_CUT_NOT_VALID:
-            raise InvalidOptionError(f"{name} cannot be moved to {cut}, which lies before its present position")
-        if reply.status == pb.UpdateSubscriberStatus.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(cut.stream)
-        if reply.status != pb.UpdateSubscriberStatus.SUCCESS:
-            raise ServerFailedError(f"cannot {purpose.action}: the controller failed; see its log")
+            ),
+            "SUBSCRIBER_NOT_FOUND": ConsumerNotFoundError(
+                f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped"
+            ),
+            "STREAM_CUT_NOT_VALID": InvalidOptionError(
+                f"{name} cannot be moved to {cut}, which lies before its present position"
+            ),
+            "STREAM_NOT_FOUND": make_stream_not_found_error(cut.stream),
+        }
+        self._call_checked("updateSubscriberStreamCut", request, purpose, refusals)
 
 
 def _make_purpose(verb: str, group: ReaderGroup, **more: Any) -> Purpose:

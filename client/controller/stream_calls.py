@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    PravegaError,
     StreamExistsError,
     StreamSealedError,
     UnsupportedOperationError,
@@ -51,32 +53,14 @@ class StreamCalls(ControllerCalls):
             "READ",
             missing=lambda: make_scope_not_found_error(scope),
         )
-        names: list[str] = []
-        token = pb.ContinuationToken()
-        while True:
-            reply = self._list_page(scope, tag, token, purpose)
-            if reply.status == pb.StreamsInScopeResponse.SCOPE_NOT_FOUND:
-                raise make_scope_not_found_error(scope)
-            if reply.status != pb.StreamsInScopeResponse.SUCCESS:
-                raise self._failed(purpose, pb.StreamsInScopeResponse.Status.Name(reply.status))
-            # A page may carry a token although no page follows: only an empty page is the end.
-            if not reply.streams:
-                return sorted(set(names))
-            names += [stream.stream for stream in reply.streams]
-            token = reply.continuationToken
-
-    def _list_page(
-        self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
-    ) -> pb.StreamsInScopeResponse:
-        scope_info = pb.ScopeInfo(scope=scope)
-        reply: pb.StreamsInScopeResponse
-        if tag is None:
-            request = pb.StreamsInScopeRequest(scope=scope_info, continuationToken=token)
-            reply = self._call("listStreamsInScope", request, purpose)
-        else:
-            tagged = pb.StreamsInScopeWithTagRequest(scope=scope_info, tag=tag, continuationToken=token)
-            reply = self._call("listStreamsInScopeForTag", tagged, purpose)
-        return reply
+        where: dict[str, Any] = {"scope": pb.ScopeInfo(scope=scope), "continuationToken": pb.ContinuationToken()}
+        rpc, request = (
+            ("listStreamsInScope", pb.StreamsInScopeRequest(**where))
+            if tag is None
+            else ("listStreamsInScopeForTag", pb.StreamsInScopeWithTagRequest(tag=tag, **where))
+        )
+        refusals = {"SCOPE_NOT_FOUND": make_scope_not_found_error(scope)}
+        return sorted({stream.stream for stream in self._list_pages(rpc, request, purpose, "streams", refusals)})
 
     def stream_exists(self, stream: Stream) -> bool:
         """Return whether a stream exists. Needs READ on it."""
@@ -110,20 +94,19 @@ class StreamCalls(ControllerCalls):
         while reply.status == pb.CreateStreamStatus.FAILURE and failures < TRIES_OF_FAILED_CALLS - 1:
             failures += 1
             reply, tries = self._channel.call("createStream", request, purpose)
-        if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
-            if failures and self.stream_configuration(stream) == configuration:
-                return
-            raise StreamExistsError(
+        exists = reply.status == pb.CreateStreamStatus.STREAM_EXISTS
+        if exists and failures and self.stream_configuration(stream) == configuration:
+            return
+        refusals = {
+            "STREAM_EXISTS": StreamExistsError(
                 f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
-            )
-        if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(stream.scope)
-        if reply.status == pb.CreateStreamStatus.INVALID_STREAM_NAME:
-            raise InvalidNameError(
+            ),
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
+            "INVALID_STREAM_NAME": InvalidNameError(
                 f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
-            )
-        if reply.status != pb.CreateStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
+            ),
+        }
+        self._check(reply, purpose, refusals)
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
         """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
@@ -133,8 +116,8 @@ class StreamCalls(ControllerCalls):
         """
         purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE")
         purpose = replace(purpose, when_late=_NO_MORE.format("change of settings"))
-        reply = self._call("updateStream", encode_configuration(stream, configuration), purpose)
-        self._check_update(reply, stream, purpose)
+        request = encode_configuration(stream, configuration)
+        self._call_checked("updateStream", request, purpose, _list_refusals(stream, purpose))
 
     def seal_stream(self, stream: Stream, remind: Callable[[], None] = remind_of_nothing_else) -> None:
         """Seal a stream, which takes no more events then; the server aborts open transactions on it.
@@ -149,7 +132,7 @@ class StreamCalls(ControllerCalls):
         )
         reply: pb.UpdateStreamStatus = self._call("sealStream", make_stream_info(stream), purpose)
         if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
-            self._check_update(reply, stream, purpose)
+            self._check(reply, purpose, _list_refusals(stream, purpose))
 
     def truncate_stream(self, cut: StreamCut) -> None:
         """Forget everything before a stream cut, which becomes the head.
@@ -162,33 +145,30 @@ class StreamCalls(ControllerCalls):
         """
         purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
         purpose = replace(purpose, when_late=_NO_MORE.format("truncation, nor does its retention remove any events"))
-        reply: pb.UpdateStreamStatus = self._call("truncateStream", make_stream_cut_message(cut), purpose)
-        if reply.status == pb.UpdateStreamStatus.FAILURE:
-            raise InvalidOptionError(
-                f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
-                "the whole key space and must not lie before the present head of the stream, and no other truncation "
-                "may be under way"
-            )
-        self._check_update(reply, cut.stream, purpose)
+        refused_cut = InvalidOptionError(
+            f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
+            "the whole key space and must not lie before the present head of the stream, and no other truncation "
+            "may be under way"
+        )
+        refusals = _list_refusals(cut.stream, purpose) | {"FAILURE": refused_cut}
+        self._call_checked("truncateStream", make_stream_cut_message(cut), purpose, refusals)
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
         purpose = replace(self._stream_purpose("delete stream", stream, "READ_UPDATE"), remind=remind_of_nothing_else)
-        reply, tries = self._channel.call("deleteStream", make_stream_info(stream), purpose)
-        if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
-            if tries == 1:
-                raise make_stream_not_found_error(stream)
-        elif reply.status == pb.DeleteStreamStatus.STREAM_NOT_SEALED:
-            raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before you delete it")
-        elif reply.status != pb.DeleteStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteStreamStatus.Status.Name(reply.status))
+        refusals = {
+            "STREAM_NOT_FOUND": make_stream_not_found_error(stream),
+            "STREAM_NOT_SEALED": UnsupportedOperationError(
+                f"stream '{stream}' is not sealed; seal it before you delete it"
+            ),
+        }
+        self._call_checked("deleteStream", make_stream_info(stream), purpose, refusals, done="STREAM_NOT_FOUND")
 
-    def _check_update(self, reply: pb.UpdateStreamStatus, stream: Stream, purpose: Purpose) -> None:
-        if reply.status == pb.UpdateStreamStatus.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(stream)
-        if reply.status == pb.UpdateStreamStatus.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(stream.scope)
-        if reply.status == pb.UpdateStreamStatus.STREAM_SEALED:
-            raise StreamSealedError(f"cannot {purpose.action}: it is sealed")
-        if reply.status != pb.UpdateStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.UpdateStreamStatus.Status.Name(reply.status))
+
+def _list_refusals(stream: Stream, purpose: Purpose) -> dict[str, PravegaError]:
+    """Return the errors for the statuses of a change of a stream."""
+    return {
+        "STREAM_NOT_FOUND": make_stream_not_found_error(stream),
+        "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
+        "STREAM_SEALED": StreamSealedError(f"cannot {purpose.action}: it is sealed"),
+    }

@@ -207,14 +207,13 @@ class EventTimeCalls(ControllerCalls):
         """
         purpose = self._stream_purpose(f"note a time of writer '{writer}' on stream", position.stream, "READ_UPDATE")
         request = pb.TimestampFromWriter(writer=writer, position=make_stream_cut_message(position), timestamp=time)
-        reply: pb.TimestampResponse = self._call("noteTimestampFromWriter", request, purpose)
-        if reply.result in (pb.TimestampResponse.INVALID_TIME, pb.TimestampResponse.INVALID_POSITION):
-            raise InvalidOptionError(
-                f"cannot {purpose.action}: it has already noted a later time or position "
-                f"({pb.TimestampResponse.Status.Name(reply.result)})"
+        refusals = {
+            result: InvalidOptionError(
+                f"cannot {purpose.action}: it has already noted a later time or position ({result})"
             )
-        if reply.result != pb.TimestampResponse.SUCCESS:
-            raise self._failed(purpose, pb.TimestampResponse.Status.Name(reply.result))
+            for result in ("INVALID_TIME", "INVALID_POSITION")
+        }
+        self._call_checked("noteTimestampFromWriter", request, purpose, refusals)
 
     def remove_writer(self, writer: str, stream: Stream) -> bool:
         """Remove a writer, so that watermarks no longer wait for it; return False if it has noted no time.
@@ -224,8 +223,7 @@ class EventTimeCalls(ControllerCalls):
         purpose = self._stream_purpose(f"remove writer '{writer}' from stream", stream, "READ_UPDATE")
         request = pb.RemoveWriterRequest(writer=writer, stream=make_stream_info(stream))
         reply: pb.RemoveWriterResponse = self._call("removeWriter", request, purpose)
-        if reply.result == pb.RemoveWriterResponse.STREAM_DOES_NOT_EXIST:
-            raise make_stream_not_found_error(stream)
-        if reply.result == pb.RemoveWriterResponse.INTERNAL_ERROR:
-            raise self._failed(purpose, "INTERNAL_ERROR")
-        return reply.result == pb.RemoveWriterResponse.SUCCESS
+        if reply.result == pb.RemoveWriterResponse.UNKNOWN_WRITER:
+            return False
+        self._check(reply, purpose, {"STREAM_DOES_NOT_EXIST": make_stream_not_found_error(stream)})
+        return True
