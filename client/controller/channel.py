@@ -1,8 +1,7 @@
 """The connection to the controllers, and the base of the groups of calls.
 
 `ControllerChannel` connects at the first call, sends credentials with every call, repeats calls and moves on to the
-next controller. `ControllerCalls` is the base of each group of calls. Access control lists know scopes, streams and
-key-value tables by the names of the `..._resource` functions.
+next controller. `ControllerCalls` is the base of each group of calls.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -72,16 +71,6 @@ ROOT_RESOURCE = "prn::/"
 def name_scope_resource(scope: str) -> str:
     """Return the name of a scope in access control lists."""
     return f"prn::/scope:{scope}"
-
-
-def name_stream_resource(stream: Stream) -> str:
-    """Return the name of a stream in access control lists."""
-    return f"prn::/scope:{stream.scope}/stream:{stream.name}"
-
-
-def name_key_value_table_resource(scope: str, table: str) -> str:
-    """Return the name of a key-value table in access control lists."""
-    return f"prn::/scope:{scope}/key-value-table:{table}"
 
 
 class ControllerChannel:
@@ -365,23 +354,10 @@ class ControllerCalls:
             yield from page
             request.continuationToken.CopyFrom(reply.continuationToken)
 
-    def _stream_purpose(
-        self,
-        action: str,
-        stream: Stream,
-        right: Right = "READ",
-        *,
-        refine: Callable[[str], PravegaError | None] | None = None,
-        idempotent: bool = True,
-    ) -> Purpose:
-        return Purpose(
-            f"{action} '{stream}'",
-            name_stream_resource(stream),
-            right,
-            missing=lambda: make_stream_not_found_error(stream),
-            refine=refine,
-            idempotent=idempotent,
-        )
+    def _stream_purpose(self, action: str, stream: Stream, right: Right = "READ", **more: Any) -> Purpose:
+        """Return the purpose of a call for a stream; `more` are other fields of it."""
+        more.setdefault("missing", lambda: make_stream_not_found_error(stream))
+        return Purpose(f"{action} '{stream}'", f"prn::/scope:{stream.scope}/stream:{stream.name}", right, **more)
 
 
 def remind_of_nothing_else() -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from weakref import WeakValueDictionary
 
 from pyspark_pravega.errors import (
@@ -27,11 +28,10 @@ from .channel import (
     ROOT_RESOURCE,
     ControllerCalls,
     describe_lost_reply,
-    name_key_value_table_resource,
     name_scope_resource,
     remind_of_nothing_else,
 )
-from .errors import Purpose
+from .errors import Purpose, Right
 from .messages import decode_ranges
 
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.25, 2.0
@@ -160,7 +160,7 @@ class KeyValueTableCalls(ControllerCalls):
 
     def key_value_table_configuration(self, scope: str, name: str) -> KeyValueTableConfiguration:
         """Return the configuration of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
-        purpose = self._table_purpose("look up key-value table", scope, name, write=False)
+        purpose = _make_table_purpose("look up key-value table", scope, name, "READ")
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         refusals = {"TABLE_NOT_FOUND": _make_table_not_found_error(scope, name)}
         configuration = self._call_checked("getKeyValueTableConfiguration", request, purpose, refusals).config
@@ -177,7 +177,7 @@ class KeyValueTableCalls(ControllerCalls):
 
         Needs READ_UPDATE on the table, even for reading: Pravega has no other call for it.
         """
-        purpose = self._table_purpose("look up the partitions of key-value table", scope, name, write=True)
+        purpose = _make_table_purpose("look up the partitions of key-value table", scope, name, "READ_UPDATE")
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.SegmentRanges = self._call("getCurrentSegmentsKeyValueTable", request, purpose)
         return [segment.segment_id for segment in decode_ranges(reply.segmentRanges)]
@@ -185,7 +185,7 @@ class KeyValueTableCalls(ControllerCalls):
     def delete_key_value_table(self, scope: str, name: str) -> None:
         """Delete a table with its entries. Raises KeyValueTableNotFoundError."""
         purpose = replace(
-            self._table_purpose("delete key-value table", scope, name, write=True), remind=remind_of_nothing_else
+            _make_table_purpose("delete key-value table", scope, name, "READ_UPDATE"), remind=remind_of_nothing_else
         )
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         refusals = {"TABLE_NOT_FOUND": _make_table_not_found_error(scope, name)}
@@ -198,13 +198,11 @@ class KeyValueTableCalls(ControllerCalls):
                 sleep(pause)
                 pause *= 2
 
-    def _table_purpose(self, action: str, scope: str, name: str, *, write: bool) -> Purpose:
-        return Purpose(
-            f"{action} '{scope}/{name}'",
-            name_key_value_table_resource(scope, name),
-            "READ_UPDATE" if write else "READ",
-            missing=lambda: _make_table_not_found_error(scope, name),
-        )
+
+def _make_table_purpose(action: str, scope: str, name: str, right: Right) -> Purpose:
+    resource = f"prn::/scope:{scope}/key-value-table:{name}"
+    missing = partial(_make_table_not_found_error, scope, name)
+    return Purpose(f"{action} '{scope}/{name}'", resource, right, missing=missing)
 
 
 def _make_table_not_found_error(scope: str, name: str) -> KeyValueTableNotFoundError:

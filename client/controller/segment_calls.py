@@ -79,8 +79,10 @@ class SegmentCalls(ControllerCalls):
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=make_stream_info(stream), epoch=epoch),
-            replace(
-                self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
+            self._stream_purpose(
+                f"look up the segments of epoch {epoch} of stream",
+                stream,
+                "READ_UPDATE",
                 missing=lambda: StreamNotFoundError(
                     f"there is no stream '{stream.name}' in scope '{stream.scope}', or it has no epoch {epoch}"
                 ),

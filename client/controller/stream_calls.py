@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from pyspark_pravega.errors import (
@@ -114,8 +113,8 @@ class StreamCalls(ControllerCalls):
         Raises StreamNotFoundError, StreamSealedError, InvalidOptionError; ServerTimeoutError if it is late, since it
         cannot be asked for again.
         """
-        purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE")
-        purpose = replace(purpose, when_late=_NO_MORE.format("change of settings"))
+        when_late = _NO_MORE.format("change of settings")
+        purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE", when_late=when_late)
         request = encode_configuration(stream, configuration)
         self._call_checked("updateStream", request, purpose, _list_refusals(stream, purpose))
 
@@ -125,8 +124,10 @@ class StreamCalls(ControllerCalls):
         It first waits for those that are being committed: if sealing is late, `remind` is called before it is asked for
         again. Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
-        purpose = replace(
-            self._stream_purpose("seal stream", stream, "READ_UPDATE"),
+        purpose = self._stream_purpose(
+            "seal stream",
+            stream,
+            "READ_UPDATE",
             remind=remind,
             when_late="; it waits for the transactions that are being committed to the stream",
         )
@@ -143,8 +144,8 @@ class StreamCalls(ControllerCalls):
         StreamNotFoundError, StreamSealedError; ServerTimeoutError if it is late, since it cannot be asked for again:
         the head has moved by then, but the events before it may keep their place in storage.
         """
-        purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
-        purpose = replace(purpose, when_late=_NO_MORE.format("truncation, nor does its retention remove any events"))
+        when_late = _NO_MORE.format("truncation, nor does its retention remove any events")
+        purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE", when_late=when_late)
         refused_cut = InvalidOptionError(
             f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
             "the whole key space and must not lie before the present head of the stream, and no other truncation "
@@ -155,7 +156,7 @@ class StreamCalls(ControllerCalls):
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
-        purpose = replace(self._stream_purpose("delete stream", stream, "READ_UPDATE"), remind=remind_of_nothing_else)
+        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE", remind=remind_of_nothing_else)
         refusals = {
             "STREAM_NOT_FOUND": make_stream_not_found_error(stream),
             "STREAM_NOT_SEALED": UnsupportedOperationError(

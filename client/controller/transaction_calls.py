@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -134,12 +135,8 @@ class TransactionCalls(ControllerCalls):
         time noted by `writer`. Raises TransactionNotOpenError if the transaction is aborted or unknown.
         """
         purpose = self._stream_purpose(f"commit transaction {transaction} on stream", stream, "READ_UPDATE")
-        request = pb.TxnRequest(
-            streamInfo=make_stream_info(stream),
-            txnId=make_transaction_id_message(transaction),
-            writerId=writer,
-            timestamp=_NO_TIMESTAMP if event_time is None else event_time,
-        )
+        noted = _NO_TIMESTAMP if event_time is None else event_time
+        request = _make_request(stream, transaction, writerId=writer, timestamp=noted)
         reply: pb.TxnStatus = self._call("commitTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
             self._check_refusal("committed", stream, transaction, _COMMITTED)
@@ -150,11 +147,7 @@ class TransactionCalls(ControllerCalls):
         Raises TransactionNotOpenError if it is committed, or unknown.
         """
         purpose = self._stream_purpose(f"abort transaction {transaction} on stream", stream, "READ_UPDATE")
-        request = pb.TxnRequest(
-            streamInfo=make_stream_info(stream),
-            txnId=make_transaction_id_message(transaction),
-            timestamp=_NO_TIMESTAMP,
-        )
+        request = _make_request(stream, transaction, timestamp=_NO_TIMESTAMP)
         reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
             self._check_refusal("aborted", stream, transaction, _ABORTED)
@@ -162,8 +155,7 @@ class TransactionCalls(ControllerCalls):
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
         """Return the state of a transaction. Needs only READ."""
         purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
-        request = pb.TxnRequest(streamInfo=make_stream_info(stream), txnId=make_transaction_id_message(transaction))
-        reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
+        reply: pb.TxnState = self._call("checkTransactionState", _make_request(stream, transaction), purpose)
         return TransactionStatus(reply.state)
 
     def _check_refusal(
@@ -178,6 +170,11 @@ class TransactionCalls(ControllerCalls):
             raise ServerFailedError(f"{cannot}, although it is open; see the controller's log")
         lease = "" if status in _COMMITTED else "; its lease may have ended"
         raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
+
+
+def _make_request(stream: Stream, transaction: uuid.UUID, **more: Any) -> pb.TxnRequest:
+    identity = make_transaction_id_message(transaction)
+    return pb.TxnRequest(streamInfo=make_stream_info(stream), txnId=identity, **more)
 
 
 def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:

@@ -41,8 +41,8 @@ def _split_whole(data: memoryview, events: int) -> tuple[Offsets, Offsets]:
     starts, lengths, consumed = split(data, 0, len(data), available=len(data))
     if len(starts) != events or consumed != len(data):
         raise ProtocolError(
-            f"a block of {len(data):,} bytes holds {len(starts):,} whole events, not {events:,}, the number that it was "
-            "given with"
+            f"a block of {len(data):,} bytes holds {len(starts):,} whole events, not {events:,}, the number that "
+            "it was given with"
         )
     return starts, lengths
 
