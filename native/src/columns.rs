@@ -222,22 +222,8 @@ impl Column {
     }
 
     pub fn truncate(&mut self, rows: usize) {
-        if self.len() <= rows {
-            // Values of an unfinished list or string may still be there.
-            match &mut self.store {
-                Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(v.len()),
-                Store::List(v) => v.element.truncate(v.offsets[v.offsets.len() - 1] as usize),
-                Store::Map(v) => {
-                    let end = v.offsets[v.offsets.len() - 1] as usize;
-                    v.key.truncate(end);
-                    v.value.truncate(end);
-                }
-                Store::Struct(v) => v.fields.iter_mut().for_each(|field| field.truncate(rows)),
-                _ => {}
-            }
-            self.valid.truncate(rows);
-            return;
-        }
+        // Where there are no more, values of an unfinished list or string may still be there.
+        let rows = rows.min(self.len());
         match_store! { &mut self.store,
             v => v.truncate(rows),
             Store::Boolean(v) | Store::Flag(v) => v.truncate(rows),

@@ -9,52 +9,36 @@ use crate::times;
 impl Parser<'_> {
     /// Reads the properties of an object whose brace has been consumed.
     pub(super) fn object(&mut self, columns: &mut Struct) -> Accept<()> {
-        self.enter()?;
         let row = columns.rows;
         let mut found = 0;
         let mut position = 0;
-        if self.token()? == b'}' {
-            self.at += 1;
-        } else {
-            loop {
-                if self.token()? != b'"' {
-                    return Err(Reject);
-                }
-                let field = match columns.names.expected(position, &self.data[self.at..]) {
-                    Some(key) => {
-                        self.at += key.length;
-                        if !key.colon && self.next()? != b':' {
-                            return Err(Reject);
-                        }
-                        key.field
-                    }
-                    None => {
-                        let field = self.unexpected_key(columns, position)?;
-                        if self.next()? != b':' {
-                            return Err(Reject);
-                        }
-                        field
-                    }
-                };
-                position += 1;
-                match field {
-                    Some(place) => {
-                        let column = &mut columns.fields[place];
-                        if column.len() != row {
-                            return Err(Reject); // the key occurs twice
-                        }
-                        self.value(column)?;
-                        found += 1;
-                    }
-                    None => self.skip()?,
-                }
-                match self.next()? {
-                    b',' => {}
-                    b'}' => break,
-                    _ => return Err(Reject),
-                }
+        self.items(b'}', |parser| {
+            if parser.token()? != b'"' {
+                return Err(Reject);
             }
-        }
+            let field = match columns.names.expected(position, &parser.data[parser.at..]) {
+                Some(key) => {
+                    parser.at += key.length;
+                    if !key.colon {
+                        parser.expect(b':')?;
+                    }
+                    key.field
+                }
+                None => {
+                    let field = parser.unexpected_key(columns, position)?;
+                    parser.expect(b':')?;
+                    field
+                }
+            };
+            position += 1;
+            let Some(place) = field else { return parser.skip() };
+            let column = &mut columns.fields[place];
+            if column.len() != row {
+                return Err(Reject); // the key occurs twice
+            }
+            found += 1;
+            parser.value(column)
+        })?;
         if found < columns.fields.len() {
             for column in &mut columns.fields {
                 if column.len() == row {
@@ -66,7 +50,6 @@ impl Parser<'_> {
             }
         }
         columns.rows += 1;
-        self.depth -= 1;
         Ok(())
     }
 
@@ -114,7 +97,7 @@ impl Parser<'_> {
             }
             Store::List(store) => {
                 self.open(b'[')?;
-                self.elements(|parser| parser.value(&mut store.element))?;
+                self.items(b']', |parser| parser.value(&mut store.element))?;
                 end_list(&mut store.offsets, store.element.len())?;
             }
             Store::Int8(store) => store.push(self.integer()?.try_into().map_err(|_| Reject)?),
