@@ -81,7 +81,7 @@ class ControllerChannel:
 
     def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
         """Limit the tries until a controller has answered by `first_contact`; an unpickled copy has no such limit."""
-        self._config = config
+        self.config = config
         self._first_contact = first_contact or FirstContact()
         self._endpoints = config.controller_endpoints
         self._reset()
@@ -92,11 +92,6 @@ class ControllerChannel:
         self._turn = 0
         self._channels: dict[Endpoint, tuple[grpc.Channel, dict[str, Any]]] = {}
         self._closed = False
-
-    @property
-    def config(self) -> ClientConfig:
-        """Return the configuration of the channel."""
-        return self._config
 
     @property
     def endpoint(self) -> Endpoint:
@@ -116,7 +111,7 @@ class ControllerChannel:
         def attempt(seconds_left: float) -> Any:
             nonlocal tries, late
             tries += 1
-            limit = self._config.request_timeout
+            limit = self.config.request_timeout
             if purpose.remind is not None:
                 if late:
                     reminder.note_asked()
@@ -139,12 +134,12 @@ class ControllerChannel:
             return isinstance(error, ServerUnavailableError)
 
         reply = retry(
-            attempt, timeout=self._config.retry_timeout, transient=can_retry, first_contact=self._first_contact
+            attempt, timeout=self.config.retry_timeout, transient=can_retry, first_contact=self._first_contact
         )
         return reply, tries
 
     def _send(self, rpc: str, request: Any, purpose: Purpose, seconds: float) -> Any:
-        header = make_authorization_header(self._config.credentials)
+        header = make_authorization_header(self.config.credentials)
         metadata = (("authorization", header),) if header is not None else None
         turn = self._turn
         endpoint = self._endpoints[turn % len(self._endpoints)]
@@ -160,14 +155,14 @@ class ControllerChannel:
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
                 self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and has_hung_up(details) and is_tls(endpoint):
+                if not self.config.tls and has_hung_up(details) and is_tls(endpoint):
                     error = TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; use an "
                         "address that begins with tls://"
                     )
                 else:
                     self._choose_next_controller(turn)
-                    says = self._first_contact.open and _describe_stranger(endpoint, self._config.tls)
+                    says = self._first_contact.open and _describe_stranger(endpoint, self.config.tls)
                     if says:
                         error = ServerUnavailableError(
                             f"cannot {purpose.action}: the server at {endpoint} {says}; give the address of a Pravega "
@@ -211,17 +206,17 @@ class ControllerChannel:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
             # Despite its name, the time allowed for one attempt to connect.
-            ("grpc.min_reconnect_backoff_ms", int(min(longest, self._config.request_timeout / 2) * 1000)),
+            ("grpc.min_reconnect_backoff_ms", int(min(longest, self.config.request_timeout / 2) * 1000)),
             # The server tolerates a ping every 5 minutes.
             ("grpc.keepalive_time_ms", 360_000),
             ("grpc.keepalive_timeout_ms", 20_000),
         ]
-        if not self._config.tls:
+        if not self.config.tls:
             return grpc.insecure_channel(str(endpoint), options=options)
-        name = find_server_name_override(self._config, endpoint)
+        name = find_server_name_override(self.config, endpoint)
         if name is not None:
             options.append(("grpc.ssl_target_name_override", name))
-        trust = grpc.ssl_channel_credentials(root_certificates=load_grpc_root_certificates(self._config))
+        trust = grpc.ssl_channel_credentials(root_certificates=load_grpc_root_certificates(self.config))
         return grpc.secure_channel(str(endpoint), trust, options=options)
 
     def close(self) -> None:
@@ -234,13 +229,13 @@ class ControllerChannel:
                 channel.close()
 
     def __getstate__(self) -> ClientConfig:
-        return self._config
+        return self.config
 
     def __setstate__(self, config: ClientConfig) -> None:
         self.__init__(config)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        return f"ControllerChannel({self._config.controller_uri})"
+        return f"ControllerChannel({self.config.controller_uri})"
 
 
 def _make_methods(channel: grpc.Channel) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class KeyValueTable:
 
     def check_writable(self) -> None:
         """Raise PermissionDeniedError if the user may not write to the table, before anything is written."""
-        self._store.token(self._stream, Access.WRITE)
+        self._store.tokens.token(self._stream, Access.WRITE)
 
     def get(self, key: bytes) -> Entry | None:
         """Return the entry of a key, or None."""

@@ -255,7 +255,7 @@ class SegmentAppender:
     def _connect(self, seconds: float) -> None:
         """Connect, ask how many events are stored, and leave those out."""
         stream, segment_id = self._address.stream, self._address.segment_id
-        token = self._store.token(stream, Access.WRITE)
+        token = self._store.tokens.token(stream, Access.WRITE)
         endpoint = self._store.location(stream, segment_id)
         connection = self._connection = self._store.pool.borrow(endpoint, seconds, writing=True)
         try:
@@ -263,7 +263,7 @@ class SegmentAppender:
         except TRANSIENT:
             if not connection.used_before:
                 # An expired token makes the segment store close the connection without a word.
-                self._store.renew_token(stream, Access.WRITE)
+                self._store.tokens.invalidate(stream, Access.WRITE)
                 raise
             connection.close()
             self._store.pool.forget(endpoint)

@@ -125,7 +125,7 @@ class SegmentFetch:
             while self._todo and len(self._outstanding) < _IN_FLIGHT:
                 offset, size = self._todo.popleft()
                 self._outstanding[offset] = size
-                token = self._store.token(stream, Access.READ)
+                token = self._store.tokens.token(stream, Access.READ)
                 # The offset is the request id too, since some refusals carry one in place of the other.
                 connection.send(wire.read_segment(offset, self._name, offset, size, token))
             reply = connection.receive((self._name, self._find_place))

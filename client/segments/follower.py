@@ -81,7 +81,7 @@ class SegmentFollower:
             self._connection.set_timeout(config.request_timeout)
             self._asked = False
         if not self._asked and not self.sealed:
-            token = self._store.token(stream, Access.READ)
+            token = self._store.tokens.token(stream, Access.READ)
             self._connection.send(wire.read_segment(self.offset, self._address.name, self.offset, wire.MAX_READ, token))
             self._asked = True
         return self._connection
@@ -97,7 +97,7 @@ class SegmentFollower:
                 )
             self.offset = reply.start_offset
             return
-        if isinstance(reply, NoSuchSegment) and self._store.stream_exists(stream):
+        if isinstance(reply, NoSuchSegment) and self._store.controller.stream_exists(stream):
             if self._fail_on_data_loss:
                 raise DataLossError(
                     f"segment '{name}' was removed by truncation before its bytes from {self.offset:,} on could be "

@@ -80,8 +80,8 @@ class SegmentStore:
     def __init__(self, config: ClientConfig, controller: SegmentLocator, tokens: DelegationTokens) -> None:
         self.config = config
         self.pool = ConnectionPool(config)
-        self._controller = controller
-        self._tokens = tokens
+        self.controller = controller
+        self.tokens = tokens
         self._locations: dict[tuple[Stream, int], Endpoint] = {}
         self._lock = threading.Lock()
 
@@ -107,14 +107,14 @@ class SegmentStore:
         """Note a delegation token for what it grants, so that the controller is asked only when it expires."""
         granted = read_granted_access(token)
         for right in (granted,) if granted is Access.READ else tuple(Access):
-            self._tokens.seed(stream, right, token)
+            self.tokens.seed(stream, right, token)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment, as last known. The first call asks the controller."""
         with self._lock:
             location = self._locations.get((stream, segment_id))
         if location is None:
-            location = self._controller.segment_location(stream, segment_id)
+            location = self.controller.segment_location(stream, segment_id)
             self.seed_location(stream, segment_id, location)
         return location
 
@@ -134,18 +134,6 @@ class SegmentStore:
         with self._lock:
             self._locations.pop((stream, segment_id), None)
 
-    def stream_exists(self, stream: Stream) -> bool:
-        """Return whether the stream exists; if it does, a missing segment was truncated."""
-        return self._controller.stream_exists(stream)
-
-    def token(self, stream: Stream, access: Access) -> str:
-        """Return a delegation token for a stream that has not expired; "" without authentication."""
-        return self._tokens.token(stream, access)
-
-    def renew_token(self, stream: Stream, access: Access) -> None:
-        """Forget a token that was refused as expired; the next call asks the controller."""
-        self._tokens.invalidate(stream, access)
-
     def make_refusal(
         self, reply: Reply, address: SegmentAddress, access: Access, action: str, *, renew: bool
     ) -> PravegaError:
@@ -157,7 +145,7 @@ class SegmentStore:
         if isinstance(reply, WrongHost):
             self.forget_location(address.stream, address.segment_id)
         elif renew and is_token_expired(reply):
-            self.renew_token(address.stream, access)
+            self.tokens.invalidate(address.stream, access)
             return ServerUnavailableError(f"the delegation token of stream '{address.stream}' has expired")
         return make_reply_error(reply, address, access, action)
 
@@ -262,7 +250,7 @@ class SegmentStore:
         for address in addresses:
             request_id = connection.take_request_id()
             outstanding[request_id] = address
-            frames.append(make(request_id, address.name, self.token(address.stream, access)))
+            frames.append(make(request_id, address.name, self.tokens.token(address.stream, access)))
         connection.send(b"".join(frames))
         results = []
         while outstanding:
