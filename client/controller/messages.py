@@ -35,16 +35,11 @@ _RETENTION_KINDS: dict[pb.RetentionPolicy.RetentionPolicyType, Literal["time", "
     pb.RetentionPolicy.SIZE: "size",
 }
 _RETENTION = {kind: number for number, kind in _RETENTION_KINDS.items()}
-_ACCESS = {
-    Access.READ: pb.StreamInfo.READ,
-    Access.WRITE: pb.StreamInfo.WRITE,
-    Access.READ_WRITE: pb.StreamInfo.READ_WRITE,
-}
 
 
 def make_stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
     """Return a stream in a request. Without `access` no token is asked for, so that the right to read suffices."""
-    access_operation = pb.StreamInfo.NONE if access is None else _ACCESS[access]
+    access_operation = "NONE" if access is None else access.value
     return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=access_operation)
 
 

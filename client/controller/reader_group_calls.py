@@ -27,11 +27,6 @@ from .errors import Purpose
 from .messages import make_stream_cut_message, make_stream_info
 from .scope_calls import make_scope_not_found_error
 
-# The defaults of Java's ReaderGroupConfig.
-_REFRESH_MS = 3000
-_CHECKPOINTS_MS = 30_000
-_OUTSTANDING_CHECKPOINTS = 3
-
 
 class Holding(enum.Enum):
     """The events that the server keeps for a reader group: none, those after a given cut, or those after a checkpoint.
@@ -56,9 +51,10 @@ class ReaderGroup:
     starts: tuple[StreamCut, ...]
     """A cut of each stream; one without positions stands for the head at the time."""
 
-    refresh_ms: int = _REFRESH_MS
-    checkpoints_ms: int = _CHECKPOINTS_MS
-    outstanding_checkpoints: int = _OUTSTANDING_CHECKPOINTS
+    # The defaults of Java's ReaderGroupConfig.
+    refresh_ms: int = 3000
+    checkpoints_ms: int = 30_000
+    outstanding_checkpoints: int = 3
 
     @property
     def streams(self) -> tuple[Stream, ...]:

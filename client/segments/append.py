@@ -230,7 +230,7 @@ class SegmentAppender:
         self._in_flight += 1
         self._in_flight_bytes += size
         try:
-            connection.send_parts([wire.append_block_header(self._writer_id, size), block.data, end])
+            connection.send(wire.append_block_header(self._writer_id, size), block.data, end)
         except TRANSIENT:
             # The segment store may have said why before it closed the connection.
             while connection.has_input():

@@ -10,7 +10,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
 
@@ -133,15 +133,8 @@ class Connection:
         self._last_request_id += 1
         return self._last_request_id
 
-    def send(self, frames: bytes) -> None:
-        """Send whole frames."""
-        try:
-            self._socket.sendall(frames)
-        except OSError as error:
-            raise self._make_lost_error(error) from error
-
-    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Send frames that are given in parts, without joining the parts where the socket allows it."""
+    def send(self, *parts: bytes | memoryview) -> None:
+        """Send whole frames, which may be given in parts, without joining the parts where the socket allows it."""
         try:
             if self._tls is not None:
                 for part in parts:
