@@ -293,8 +293,8 @@ def name_status(reply: Any) -> str:
     fields = reply.DESCRIPTOR.fields_by_name
     field = fields["status"] if "status" in fields else fields["result"]
     number = getattr(reply, field.name)
-    known = field.enum_type.values_by_number.get(number)
-    return str(number) if known is None else known.name
+    value = field.enum_type.values_by_number.get(number)
+    return str(number) if value is None else value.name
 
 
 class ControllerCalls:
@@ -327,7 +327,7 @@ class ControllerCalls:
         return reply
 
     def _check(self, reply: Any, purpose: Purpose, refusals: Mapping[str, PravegaError]) -> None:
-        """Raise the error for a reply whose status is not SUCCESS. Without an own one, it carries no reason."""
+        """Raise the error for a reply whose status is not SUCCESS: one of `refusals`, or else one without a reason."""
         status = name_status(reply)
         if status != "SUCCESS":
             raise refusals.get(status) or ServerFailedError(

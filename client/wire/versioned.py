@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from pyspark_pravega.errors import ProtocolError
 
+from .fields import encode_text
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -44,9 +46,8 @@ class VersionedWriter:
         self._parts.append(struct.pack(">" + form, *values))
 
     def text(self, value: str) -> None:
-        """Write a text as Java's `writeUTF` does; names in Pravega are ASCII."""
-        encoded = value.encode("ascii")
-        self._parts += (struct.pack(">H", len(encoded)), encoded)
+        """Write a text as Java's `writeUTF` does."""
+        self._parts.append(encode_text(value))
 
     def uuid(self, value: uuid.UUID) -> None:
         """Write an id."""
