@@ -13,9 +13,8 @@ from pyspark_pravega.errors import InvalidOptionError, SchemaExistsError, Schema
 
 from ..config import ClientConfig
 from ..retry import FirstContact
-from .http import Right
+from .http import RegistryRequests, Request, Right
 from .registry_types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
-from .requests import RegistryRequests, Request
 
 _PAGE = 100
 
