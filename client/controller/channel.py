@@ -64,6 +64,10 @@ _HTTP2_SETTINGS = b"\x04"
 
 _LARGEST_REPLY = 64 << 20
 
+SUCCESS = "SUCCESS"
+_NO_STREAM = ("NOT_FOUND", "STREAM_NOT_FOUND", "STREAM_DOES_NOT_EXIST")
+"""Names of statuses."""
+
 ROOT_RESOURCE = "prn::/"
 """The list of scopes, as access control lists name it."""
 
@@ -289,59 +293,46 @@ def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
 
 
 def name_status(reply: Any) -> str:
-    """Return the name of a reply's status; its number if this client does not know it."""
+    """Return the name of a reply's status: SUCCESS if it has none, its number if this client does not know it."""
     fields = reply.DESCRIPTOR.fields_by_name
-    field = fields["status"] if "status" in fields else fields["result"]
+    field = fields.get("status") or fields.get("result")
+    if field is None:
+        return SUCCESS
     number = getattr(reply, field.name)
     value = field.enum_type.values_by_number.get(number)
     return str(number) if value is None else value.name
 
 
 class ControllerCalls:
-    """Base of the groups of calls that make up `Controller`.
-
-    Where a call has `refusals`, these are the errors for the statuses of its reply, by their names.
-    """
+    """Base of the groups of calls that make up `Controller`."""
 
     _channel: ControllerChannel
 
     def _call(self, rpc: str, request: Any, purpose: Purpose) -> Any:
         return self._channel.call(rpc, request, purpose)[0]
 
-    def _call_checked(
-        self,
-        rpc: str,
-        request: Any,
-        purpose: Purpose,
-        refusals: Mapping[str, PravegaError],
-        *,
-        done: str | None = None,
-    ) -> Any:
+    def _call_checked(self, rpc: str, request: Any, purpose: Purpose, *, done: str | None = None) -> Any:
         """Send a call and return its reply, which is a success.
 
         `done` is the status that says to a later try that an earlier one, whose reply was lost, has taken effect.
         """
         reply, tries = self._channel.call(rpc, request, purpose)
         if tries == 1 or name_status(reply) != done:
-            self._check(reply, purpose, refusals)
+            self._check(reply, purpose)
         return reply
 
-    def _check(self, reply: Any, purpose: Purpose, refusals: Mapping[str, PravegaError]) -> None:
-        """Raise the error for a reply whose status is not SUCCESS: one of `refusals`, or else one without a reason."""
+    def _check(self, reply: Any, purpose: Purpose) -> None:
+        """Raise the error for a reply whose status is no success: that of the purpose, or else one without a reason."""
         status = name_status(reply)
-        if status != "SUCCESS":
-            raise refusals.get(status) or ServerFailedError(
+        if status != SUCCESS:
+            raise purpose.refusals.get(status) or ServerFailedError(
                 f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
             )
 
-    def _list_pages(
-        self, rpc: str, request: Any, purpose: Purpose, items: str, refusals: Mapping[str, PravegaError] | None = None
-    ) -> Iterator[Any]:
-        """Yield what a field of the replies holds, over all pages. Without `refusals` they have no status."""
+    def _list_pages(self, rpc: str, request: Any, purpose: Purpose, items: str) -> Iterator[Any]:
+        """Yield what a field of the replies holds, over all pages."""
         while True:
-            reply = self._call(rpc, request, purpose)
-            if refusals is not None:
-                self._check(reply, purpose, refusals)
+            reply = self._call_checked(rpc, request, purpose)
             page = getattr(reply, items)
             # A page may carry a token although no page follows: only an empty page is the end.
             if not page:
@@ -349,10 +340,18 @@ class ControllerCalls:
             yield from page
             request.continuationToken.CopyFrom(reply.continuationToken)
 
-    def _stream_purpose(self, action: str, stream: Stream, right: Right = "READ", **more: Any) -> Purpose:
-        """Return the purpose of a call for a stream; `more` are other fields of it."""
-        more.setdefault("missing", lambda: make_stream_not_found_error(stream))
-        return Purpose(f"{action} '{stream}'", f"prn::/scope:{stream.scope}/stream:{stream.name}", right, **more)
+    def _stream_purpose(
+        self,
+        action: str,
+        stream: Stream,
+        right: Right = "READ",
+        refusals: Mapping[str, PravegaError] | None = None,
+        **more: Any,
+    ) -> Purpose:
+        """Return the purpose of a call for a stream, with the error if there is none; `more` are other fields of it."""
+        resource = f"prn::/scope:{stream.scope}/stream:{stream.name}"
+        missing = dict.fromkeys(_NO_STREAM, make_stream_not_found_error(stream))
+        return Purpose(f"{action} '{stream}'", resource, right, missing | dict(refusals or {}), **more)
 
 
 def remind_of_nothing_else() -> None:

@@ -8,8 +8,8 @@ text if the server is configured so. They never hold the caller's credentials.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import grpc
@@ -35,9 +35,9 @@ Right = Literal["READ", "READ_UPDATE"]
 class Purpose:
     """Why a call is made, for its error messages.
 
-    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `missing` makes the
-    error for a NOT_FOUND status; `refine` may recognize further failures by the server's text. `idempotent` says
-    whether a call that failed inside the server may be sent again.
+    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `refusals` are the
+    errors for statuses of replies, and for NOT_FOUND of gRPC, by their names; `refine` may recognize further failures
+    by the server's text. `idempotent` says whether a call that failed inside the server may be sent again.
 
     Some calls are answered only when all is done, and the server may lose them on the way. `remind` says that such a
     call may be sent again meanwhile, and is called before; without it, a missed deadline is final, and `when_late`
@@ -47,7 +47,7 @@ class Purpose:
     action: str
     resource: str
     right: Right
-    missing: Callable[[], PravegaError] | None = None
+    refusals: Mapping[str, PravegaError] = field(default_factory=dict)
     refine: Callable[[str], PravegaError | None] | None = None
     idempotent: bool = True
     remind: Callable[[], None] | None = None
@@ -105,8 +105,8 @@ def make_controller_error(
             f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
             "ask for that entry in Pravega's access control list"
         )
-    if status is grpc.StatusCode.NOT_FOUND and purpose.missing is not None:
-        return purpose.missing()
+    if status is grpc.StatusCode.NOT_FOUND and status.name in purpose.refusals:
+        return purpose.refusals[status.name]
     if status is grpc.StatusCode.UNAVAILABLE:
         tls_failure = find_grpc_tls_error(details, endpoint)
         if tls_failure is not None:

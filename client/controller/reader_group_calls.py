@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark_pravega.errors import (
     ConsumerNotFoundError,
     InvalidNameError,
     InvalidOptionError,
+    PravegaError,
 )
 
 from ..stream import Stream
@@ -19,7 +21,6 @@ from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .channel import (
     ControllerCalls,
-    make_stream_not_found_error,
     name_scope_resource,
     remind_of_nothing_else,
 )
@@ -72,14 +73,14 @@ class ReaderGroupCalls(ControllerCalls):
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
         ScopeNotFoundError, InvalidNameError.
         """
-        purpose = _make_purpose("create", group, remind=remind_of_nothing_else)
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(group.scope),
             "INVALID_RG_NAME": InvalidNameError(
                 f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
             ),
         }
-        return _read_group(self._call_checked("createReaderGroup", _make_message(group), purpose, refusals).config)
+        purpose = _make_purpose("create", group, refusals, remind=remind_of_nothing_else)
+        return _read_group(self._call_checked("createReaderGroup", _make_message(group), purpose).config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
         """Return the reader group of this name, or None. Needs READ on the scope."""
@@ -88,7 +89,7 @@ class ReaderGroupCalls(ControllerCalls):
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
         if reply.status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND:
             return None
-        self._check(reply, purpose, {})
+        self._check(reply, purpose)
         return _read_group(reply.config)
 
     def update_reader_group(self, group: ReaderGroup) -> int:
@@ -98,12 +99,6 @@ class ReaderGroupCalls(ControllerCalls):
         Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError; ServerTimeoutError if
         it is late, since it cannot be asked for again (`updateReaderGroup` of StreamMetadataTasks.java).
         """
-        purpose = _make_purpose(
-            "change",
-            group,
-            when_late="; it may still do it, and refuses the same request until then. If that lasts, it has lost the "
-            "request: drop the consumer and create it again",
-        )
         refusals = {
             "RG_NOT_FOUND": _make_not_found_error(group.scope, group.name),
             "INVALID_CONFIG": ConsumerInUseError(
@@ -111,9 +106,14 @@ class ReaderGroupCalls(ControllerCalls):
                 "query its own consumer"
             ),
         }
-        reply: pb.UpdateReaderGroupResponse = self._call_checked(
-            "updateReaderGroup", _make_message(group), purpose, refusals
+        purpose = _make_purpose(
+            "change",
+            group,
+            refusals,
+            when_late="; it may still do it, and refuses the same request until then. If that lasts, it has lost the "
+            "request: drop the consumer and create it again",
         )
+        reply: pb.UpdateReaderGroupResponse = self._call_checked("updateReaderGroup", _make_message(group), purpose)
         return reply.generation
 
     def delete_reader_group(self, group: ReaderGroup) -> None:
@@ -121,18 +121,17 @@ class ReaderGroupCalls(ControllerCalls):
 
         Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
-        purpose = _make_purpose("drop", group, remind=remind_of_nothing_else)
+        refusals = {"RG_NOT_FOUND": _make_not_found_error(group.scope, group.name)}
+        purpose = _make_purpose("drop", group, refusals, remind=remind_of_nothing_else)
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
-        refusals = {"RG_NOT_FOUND": _make_not_found_error(group.scope, group.name)}
-        self._call_checked("deleteReaderGroup", request, purpose, refusals, done="RG_NOT_FOUND")
+        self._call_checked("deleteReaderGroup", request, purpose, done="RG_NOT_FOUND")
 
     def subscribers(self, stream: Stream) -> list[tuple[str, str]]:
         """Return the scopes and names of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
         purpose = self._stream_purpose("list the subscribers of stream", stream, "READ_UPDATE")
-        refusals = {"STREAM_NOT_FOUND": make_stream_not_found_error(stream)}
-        reply = self._call_checked("listSubscribers", make_stream_info(stream), purpose, refusals)
+        reply = self._call_checked("listSubscribers", make_stream_info(stream), purpose)
         parts = [subscriber.partition("/") for subscriber in reply.subscribers]
         return sorted((scope, name) for scope, _, name in parts)
 
@@ -144,7 +143,6 @@ class ReaderGroupCalls(ControllerCalls):
         the one that it holds now, StreamNotFoundError.
         """
         name = _format_title(group.scope, group.name)
-        purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE")
         request = pb.SubscriberStreamCut(
             subscriber=f"{group.scope}/{group.name}",
             generation=group.generation,
@@ -161,14 +159,14 @@ class ReaderGroupCalls(ControllerCalls):
             "STREAM_CUT_NOT_VALID": InvalidOptionError(
                 f"{name} cannot be moved to {cut}, which lies before its present position"
             ),
-            "STREAM_NOT_FOUND": make_stream_not_found_error(cut.stream),
         }
-        self._call_checked("updateSubscriberStreamCut", request, purpose, refusals)
+        purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE", refusals)
+        self._call_checked("updateSubscriberStreamCut", request, purpose)
 
 
-def _make_purpose(verb: str, group: ReaderGroup, **more: Any) -> Purpose:
+def _make_purpose(verb: str, group: ReaderGroup, refusals: Mapping[str, PravegaError], **more: Any) -> Purpose:
     action = f"{verb} {_format_title(group.scope, group.name)}"
-    return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", **more)
+    return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", refusals, **more)
 
 
 def _format_title(scope: str, name: str) -> str:

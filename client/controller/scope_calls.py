@@ -6,7 +6,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from weakref import WeakValueDictionary
 
 from pyspark_pravega.errors import (
@@ -73,18 +72,18 @@ class ScopeCalls(ControllerCalls):
                 f"Pravega does not accept '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
             ),
         }
-        self._check(reply, purpose, refusals)
+        self._check(reply, replace(purpose, refusals=refusals))
 
     def _delete_scope_unchecked(self, scope: str) -> None:
         """Delete a scope that is known to be empty; see `Controller.delete_scope`."""
-        purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
             "SCOPE_NOT_EMPTY": ScopeNotEmptyError(
                 f"scope '{scope}' is not empty: it holds streams or tables that the user may not see"
             ),
         }
-        self._call_checked("deleteScope", pb.ScopeInfo(scope=scope), purpose, refusals, done="SCOPE_NOT_FOUND")
+        purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE", refusals)
+        self._call_checked("deleteScope", pb.ScopeInfo(scope=scope), purpose, done="SCOPE_NOT_FOUND")
 
 
 class KeyValueTableCalls(ControllerCalls):
@@ -137,33 +136,34 @@ class KeyValueTableCalls(ControllerCalls):
 
     def _create_key_value_table(self, request: pb.KeyValueTableConfig) -> bool:
         scope, name = request.scope, request.kvtName
-        purpose = Purpose(f"create key-value table '{scope}/{name}'", name_scope_resource(scope), "READ_UPDATE")
-        reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
-        if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
-            return False
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
             "INVALID_TABLE_NAME": InvalidNameError(
                 f"Pravega does not accept '{name}' as the name of a key-value table"
             ),
         }
-        self._check(reply, purpose, refusals)
+        action = f"create key-value table '{scope}/{name}'"
+        purpose = Purpose(action, name_scope_resource(scope), "READ_UPDATE", refusals)
+        reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
+        if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
+            return False
+        self._check(reply, purpose)
         return True
 
     def list_key_value_tables(self, scope: str) -> list[str]:
         """Return the names of the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
-        purpose = Purpose(f"list the key-value tables of scope '{scope}'", name_scope_resource(scope), "READ")
-        request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=pb.ContinuationToken())
+        action = f"list the key-value tables of scope '{scope}'"
         refusals = {"SCOPE_NOT_FOUND": make_scope_not_found_error(scope)}
-        tables = self._list_pages("listKeyValueTablesInScope", request, purpose, "kvtables", refusals)
+        purpose = Purpose(action, name_scope_resource(scope), "READ", refusals)
+        request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=pb.ContinuationToken())
+        tables = self._list_pages("listKeyValueTablesInScope", request, purpose, "kvtables")
         return sorted({table.kvtName for table in tables})
 
     def key_value_table_configuration(self, scope: str, name: str) -> KeyValueTableConfiguration:
         """Return the configuration of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
         purpose = _make_table_purpose("look up key-value table", scope, name, "READ")
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
-        refusals = {"TABLE_NOT_FOUND": _make_table_not_found_error(scope, name)}
-        configuration = self._call_checked("getKeyValueTableConfiguration", request, purpose, refusals).config
+        configuration = self._call_checked("getKeyValueTableConfiguration", request, purpose).config
         return KeyValueTableConfiguration(
             configuration.partitionCount, configuration.primaryKeyLength, configuration.secondaryKeyLength
         )
@@ -188,8 +188,7 @@ class KeyValueTableCalls(ControllerCalls):
             _make_table_purpose("delete key-value table", scope, name, "READ_UPDATE"), remind=remind_of_nothing_else
         )
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
-        refusals = {"TABLE_NOT_FOUND": _make_table_not_found_error(scope, name)}
-        self._call_checked("deleteKeyValueTable", request, purpose, refusals, done="TABLE_NOT_FOUND")
+        self._call_checked("deleteKeyValueTable", request, purpose, done="TABLE_NOT_FOUND")
         # The controller answers when the table's state is gone, and takes its name out of the scope just after that.
         # Until then the scope cannot be deleted, and who creates the name again waits for a table that never comes.
         pause = _FIRST_LOOK_SECONDS / 16
@@ -201,9 +200,6 @@ class KeyValueTableCalls(ControllerCalls):
 
 def _make_table_purpose(action: str, scope: str, name: str, right: Right) -> Purpose:
     resource = f"prn::/scope:{scope}/key-value-table:{name}"
-    missing = partial(_make_table_not_found_error, scope, name)
-    return Purpose(f"{action} '{scope}/{name}'", resource, right, missing=missing)
-
-
-def _make_table_not_found_error(scope: str, name: str) -> KeyValueTableNotFoundError:
-    return KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
+    missing = KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
+    refusals = {"NOT_FOUND": missing, "TABLE_NOT_FOUND": missing}
+    return Purpose(f"{action} '{scope}/{name}'", resource, right, refusals)

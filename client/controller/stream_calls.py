@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark_pravega.errors import (
@@ -21,7 +22,6 @@ from .channel import (
     TRIES_OF_FAILED_CALLS,
     ControllerCalls,
     describe_lost_reply,
-    make_stream_not_found_error,
     name_scope_resource,
     remind_of_nothing_else,
 )
@@ -46,20 +46,15 @@ class StreamCalls(ControllerCalls):
         Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
         """
-        purpose = Purpose(
-            f"list the streams of scope '{scope}'",
-            name_scope_resource(scope),
-            "READ",
-            missing=lambda: make_scope_not_found_error(scope),
-        )
+        refusals = dict.fromkeys(("NOT_FOUND", "SCOPE_NOT_FOUND"), make_scope_not_found_error(scope))
+        purpose = Purpose(f"list the streams of scope '{scope}'", name_scope_resource(scope), "READ", refusals)
         where: dict[str, Any] = {"scope": pb.ScopeInfo(scope=scope), "continuationToken": pb.ContinuationToken()}
         rpc, request = (
             ("listStreamsInScope", pb.StreamsInScopeRequest(**where))
             if tag is None
             else ("listStreamsInScopeForTag", pb.StreamsInScopeWithTagRequest(tag=tag, **where))
         )
-        refusals = {"SCOPE_NOT_FOUND": make_scope_not_found_error(scope)}
-        return sorted({stream.stream for stream in self._list_pages(rpc, request, purpose, "streams", refusals)})
+        return sorted({stream.stream for stream in self._list_pages(rpc, request, purpose, "streams")})
 
     def stream_exists(self, stream: Stream) -> bool:
         """Return whether a stream exists. Needs READ on it."""
@@ -105,7 +100,7 @@ class StreamCalls(ControllerCalls):
                 f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
             ),
         }
-        self._check(reply, purpose, refusals)
+        self._check(reply, replace(purpose, refusals=refusals))
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
         """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
@@ -114,9 +109,8 @@ class StreamCalls(ControllerCalls):
         cannot be asked for again.
         """
         when_late = _NO_MORE.format("change of settings")
-        purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE", when_late=when_late)
-        request = encode_configuration(stream, configuration)
-        self._call_checked("updateStream", request, purpose, _list_refusals(stream, purpose))
+        purpose = self._change_purpose("change the settings of stream", stream, when_late=when_late)
+        self._call_checked("updateStream", encode_configuration(stream, configuration), purpose)
 
     def seal_stream(self, stream: Stream, remind: Callable[[], None] = remind_of_nothing_else) -> None:
         """Seal a stream, which takes no more events then; the server aborts open transactions on it.
@@ -124,16 +118,15 @@ class StreamCalls(ControllerCalls):
         It first waits for those that are being committed: if sealing is late, `remind` is called before it is asked for
         again. Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
-        purpose = self._stream_purpose(
+        purpose = self._change_purpose(
             "seal stream",
             stream,
-            "READ_UPDATE",
             remind=remind,
             when_late="; it waits for the transactions that are being committed to the stream",
         )
         reply: pb.UpdateStreamStatus = self._call("sealStream", make_stream_info(stream), purpose)
         if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
-            self._check(reply, purpose, _list_refusals(stream, purpose))
+            self._check(reply, purpose)
 
     def truncate_stream(self, cut: StreamCut) -> None:
         """Forget everything before a stream cut, which becomes the head.
@@ -145,31 +138,29 @@ class StreamCalls(ControllerCalls):
         the head has moved by then, but the events before it may keep their place in storage.
         """
         when_late = _NO_MORE.format("truncation, nor does its retention remove any events")
-        purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE", when_late=when_late)
         refused_cut = InvalidOptionError(
             f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
             "the whole key space and must not lie before the present head of the stream, and no other truncation "
             "may be under way"
         )
-        refusals = _list_refusals(cut.stream, purpose) | {"FAILURE": refused_cut}
-        self._call_checked("truncateStream", make_stream_cut_message(cut), purpose, refusals)
+        purpose = self._change_purpose("truncate stream", cut.stream, {"FAILURE": refused_cut}, when_late=when_late)
+        self._call_checked("truncateStream", make_stream_cut_message(cut), purpose)
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
-        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE", remind=remind_of_nothing_else)
         refusals = {
-            "STREAM_NOT_FOUND": make_stream_not_found_error(stream),
             "STREAM_NOT_SEALED": UnsupportedOperationError(
                 f"stream '{stream}' is not sealed; seal it before you delete it"
-            ),
+            )
         }
-        self._call_checked("deleteStream", make_stream_info(stream), purpose, refusals, done="STREAM_NOT_FOUND")
+        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE", refusals, remind=remind_of_nothing_else)
+        self._call_checked("deleteStream", make_stream_info(stream), purpose, done="STREAM_NOT_FOUND")
 
-
-def _list_refusals(stream: Stream, purpose: Purpose) -> dict[str, PravegaError]:
-    """Return the errors for the statuses of a change of a stream."""
-    return {
-        "STREAM_NOT_FOUND": make_stream_not_found_error(stream),
-        "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
-        "STREAM_SEALED": StreamSealedError(f"cannot {purpose.action}: it is sealed"),
-    }
+    def _change_purpose(
+        self, action: str, stream: Stream, refusals: Mapping[str, PravegaError] | None = None, **more: Any
+    ) -> Purpose:
+        of_changes = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
+            "STREAM_SEALED": StreamSealedError(f"cannot {action} '{stream}': it is sealed"),
+        }
+        return self._stream_purpose(action, stream, "READ_UPDATE", of_changes | dict(refusals or {}), **more)

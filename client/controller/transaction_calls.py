@@ -20,7 +20,7 @@ from ..retry import retry
 from ..stream import SegmentRange, Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, make_stream_not_found_error
+from .channel import ControllerCalls
 from .messages import (
     decode_ranges,
     decode_transaction_id,
@@ -202,15 +202,16 @@ class EventTimeCalls(ControllerCalls):
         the end of a transaction. Raises InvalidOptionError if the writer has noted a later time or position,
         StreamNotFoundError.
         """
-        purpose = self._stream_purpose(f"note a time of writer '{writer}' on stream", position.stream, "READ_UPDATE")
+        action = f"note a time of writer '{writer}' on stream"
         request = pb.TimestampFromWriter(writer=writer, position=make_stream_cut_message(position), timestamp=time)
         refusals = {
             result: InvalidOptionError(
-                f"cannot {purpose.action}: it has already noted a later time or position ({result})"
+                f"cannot {action} '{position.stream}': it has already noted a later time or position ({result})"
             )
             for result in ("INVALID_TIME", "INVALID_POSITION")
         }
-        self._call_checked("noteTimestampFromWriter", request, purpose, refusals)
+        purpose = self._stream_purpose(action, position.stream, "READ_UPDATE", refusals)
+        self._call_checked("noteTimestampFromWriter", request, purpose)
 
     def remove_writer(self, writer: str, stream: Stream) -> bool:
         """Remove a writer, so that watermarks no longer wait for it; return False if it has noted no time.
@@ -222,5 +223,5 @@ class EventTimeCalls(ControllerCalls):
         reply: pb.RemoveWriterResponse = self._call("removeWriter", request, purpose)
         if reply.result == pb.RemoveWriterResponse.UNKNOWN_WRITER:
             return False
-        self._check(reply, purpose, {"STREAM_DOES_NOT_EXIST": make_stream_not_found_error(stream)})
+        self._check(reply, purpose)
         return True
