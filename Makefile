@@ -49,14 +49,17 @@ $(ARCHIVE): $(STAMP) | jar
 	@echo "Archiving Spark's classes, which takes a minute"
 	@$(BIN)/python -m pyspark_pravega.spark.class_archive_recording && touch $@ || echo "There is no archive: sessions will start more slowly"
 
+# Generated code runs with the version of protobuf that it was generated with, with newer ones, and with those of the next
+# major number. So the generator must be of the oldest version in `pyproject.toml`. It is given the package's path, by the
+# link in `pyspark_pravega/`, so that the generated modules are part of the package.
+PROTO_TOOLS = build/proto/grpcio-tools-1.76.0
 .PHONY: proto
-proto: build/proto/bin/python ## Regenerate the messages of gRPC from client/controller/controller.proto
-	build/proto/bin/python client/controller/generate.py
+proto: $(PROTO_TOOLS) ## Regenerate the messages of gRPC from client/controller/controller.proto
+	$(PROTO_TOOLS)/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. pyspark_pravega/client/controller/controller.proto
 
-build/proto/bin/python:
-	"$$(tools/find-python.sh)" -m venv build/proto
-	build/proto/bin/pip install --disable-pip-version-check --quiet \
-	  "grpcio-tools==$$(sed -nE 's/^GENERATOR = "(.*)"/\1/p' client/controller/generate.py)"
+$(PROTO_TOOLS):
+	"$$(tools/find-python.sh)" -m venv $@
+	$@/bin/pip install --disable-pip-version-check --quiet "grpcio-tools==$(lastword $(subst -, ,$@))" || { rm -r $@; exit 1; }
 
 docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@

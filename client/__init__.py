@@ -3,13 +3,13 @@
 `connect(config)` opens all of it. Programs also need the other names here: settings of streams, the appender of
 segments and the framing of its events, and what the schema registry stores.
 
-Importing this package loads no network library; the first use of a name that needs one does.
+Importing this package loads no network library; `connect` and the first use of a name that needs one do.
 """
 
 from __future__ import annotations
 
+import importlib
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .config import ClientConfig
@@ -17,15 +17,11 @@ from .retry import FirstContact
 from .stream import ScalingPolicy, Stream, StreamConfiguration
 
 if TYPE_CHECKING:
-    from .controller.controller import Controller
     from .key_value.key_value_table import KeyValueTable
     from .registry.registry_types import Compatibility, GroupProperties, SchemaInfo
     from .registry.schema_registry import SchemaRegistry
     from .segments.append import SegmentAppender
-    from .segments.delegation import DelegationTokens
     from .segments.event_frames import frame
-    from .segments.known_streams import KnownStreams
-    from .segments.store import SegmentStore
 
 __all__ = [
     "ClientConfig",
@@ -70,7 +66,7 @@ class Pravega:
 
     `controller`: scopes, streams, transactions, stream cuts, key-value tables, reader groups. `segments`: bytes,
     attributes and states of segments. `tokens`: what `segments` shows to the segment stores. `known_streams`: what
-    earlier calls have found out about streams.
+    earlier calls have found out about streams, which is checked before it is used.
 
     Examples
     --------
@@ -80,56 +76,20 @@ class Pravega:
     """
 
     def __init__(self, config: ClientConfig, first_contact: float | None = None) -> None:
+        from .controller.controller import Controller
+        from .segments.delegation import DelegationTokens
+        from .segments.known_streams import KnownStreams
+        from .segments.store import SegmentStore
+
         self.config = config
-        self._of_controller, self._of_registry = FirstContact(first_contact), FirstContact(first_contact)
-        # Reentrant, because some services are made of others.
-        self._lock = threading.RLock()
-        self._controller: Controller | None = None
-        self._tokens: DelegationTokens | None = None
-        self._segments: SegmentStore | None = None
+        self.controller = Controller(config, FirstContact(first_contact))
+        self.tokens = DelegationTokens(self.controller)
+        self.segments = SegmentStore(config, self.controller, self.tokens)
+        self.known_streams = KnownStreams(self.segments, self.controller)
+        self._of_registry = FirstContact(first_contact)
+        self._lock = threading.Lock()
         self._registries: dict[str | None, SchemaRegistry] = {}
         self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
-        self._known_streams: KnownStreams | None = None
-
-    @property
-    def controller(self) -> Controller:
-        """Return the client of the controller: scopes, streams, transactions, stream cuts and more."""
-        with self._lock:
-            if self._controller is None:
-                from .controller.controller import Controller
-
-                self._controller = Controller(self.config, self._of_controller)
-            return self._controller
-
-    @property
-    def tokens(self) -> DelegationTokens:
-        """Return the delegation tokens that `segments` shows to the segment stores."""
-        with self._lock:
-            if self._tokens is None:
-                from .segments.delegation import DelegationTokens
-
-                self._tokens = DelegationTokens(self.controller)
-            return self._tokens
-
-    @property
-    def segments(self) -> SegmentStore:
-        """Return the client of the segment stores: bytes, attributes and states of segments."""
-        with self._lock:
-            if self._segments is None:
-                from .segments.store import SegmentStore
-
-                self._segments = SegmentStore(self.config, self.controller, self.tokens)
-            return self._segments
-
-    @property
-    def known_streams(self) -> KnownStreams:
-        """Return what earlier calls have found out about streams; it is checked before it is used."""
-        with self._lock:
-            if self._known_streams is None:
-                from .segments.known_streams import KnownStreams
-
-                self._known_streams = KnownStreams(self.segments, self.controller)
-            return self._known_streams
 
     def key_value_table(self, scope: str, name: str, *, primary_key_length: int | None = None) -> KeyValueTable:
         """Return a key-value table, which need not exist yet.
@@ -165,16 +125,15 @@ class Pravega:
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for service in (self._segments, self._controller, *self._registries.values()):
-                if service is not None:
-                    service.close()
+            self.segments.close()
+            self.controller.close()
+            for registry in self._registries.values():
+                registry.close()
 
     def __enter__(self) -> Pravega:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getstate__(self) -> ClientConfig:
@@ -187,17 +146,17 @@ class Pravega:
         return f"Pravega({self.config.controller_uri})"
 
 
+_MODULES = {
+    "Compatibility": ".registry.registry_types",
+    "GroupProperties": ".registry.registry_types",
+    "SchemaInfo": ".registry.registry_types",
+    "SegmentAppender": ".segments.append",
+    "frame": ".segments.event_frames",
+}
+"""The modules of the names that are imported when they are first used."""
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("Compatibility", "GroupProperties", "SchemaInfo"):
-        from .registry import registry_types
-
-        return getattr(registry_types, name)
-    if name == "SegmentAppender":
-        from .segments.append import SegmentAppender
-
-        return SegmentAppender
-    if name == "frame":
-        from .segments.event_frames import frame
-
-        return frame
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name], __name__), name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +30,21 @@ _PROBE_SECONDS = 2.0
 _EXPIRED = 10
 _NOT_YET_VALID = 9
 _HOST_NAME_MISMATCHES = (62, 64)
+
+_UNTRUSTED = (
+    "the certificate of {endpoint} is not trusted ({detail}); give the CA that issued it as trust store (a PEM file)"
+)
+_OUT_OF_DATE = "the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
+_OTHER_HOST = (
+    "the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name in the certificate, or "
+    "turn the host name check off (the CA is still checked)"
+)
+_NOT_TLS = "the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there"
+"""The sentences of errors that `ssl` and gRPC report in different ways."""
+
+
+def _make_tls_error(sentence: str, endpoint: Endpoint, detail: str = "") -> TlsError:
+    return TlsError(sentence.format(endpoint=endpoint, detail=detail))
 
 
 def load_trust_store(config: ClientConfig) -> str | None:
@@ -150,16 +164,15 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
         if code in _HOST_NAME_MISMATCHES:
-            return make_host_name_error(endpoint)
-        if code in (_EXPIRED, _NOT_YET_VALID):
-            return make_expired_certificate_error(endpoint, error.verify_message)
-        return make_untrusted_certificate_error(endpoint, error.verify_message)
+            return _make_tls_error(_OTHER_HOST, endpoint)
+        sentence = _OUT_OF_DATE if code in (_EXPIRED, _NOT_YET_VALID) else _UNTRUSTED
+        return _make_tls_error(sentence, endpoint, error.verify_message)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
-            return make_not_tls_error(endpoint)
+            return _make_tls_error(_NOT_TLS, endpoint)
         return TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
     if isinstance(error, TimeoutError):
         # A plain segment store keeps silent when it is greeted with TLS, so it need not be slow.
@@ -175,29 +188,6 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     )
     unavailable.unreached = None if why is None else Unreached(f"the server at {endpoint}", why)
     return unavailable
-
-
-def make_untrusted_certificate_error(endpoint: Endpoint, detail: str) -> TlsError:
-    """Make the error for a certificate that was not issued by a trusted CA."""
-    return TlsError(
-        f"the certificate of {endpoint} is not trusted ({detail}); give the CA that issued it as trust "
-        "store (a PEM file)"
-    )
-
-
-def make_expired_certificate_error(endpoint: Endpoint, detail: str) -> TlsError:
-    """Make the error for a certificate that has expired, or is not valid yet."""
-    return TlsError(
-        f"the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
-    )
-
-
-def make_host_name_error(endpoint: Endpoint) -> TlsError:
-    """Make the error for a trusted certificate of other hosts."""
-    return TlsError(
-        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name in the "
-        "certificate, or turn the host name check off (the CA is still checked)"
-    )
 
 
 def speak_tls(connection: socket.socket, endpoint: Endpoint) -> ssl.SSLSocket:
@@ -222,30 +212,25 @@ def is_tls(endpoint: Endpoint) -> bool | None:
         return False
 
 
-def make_not_tls_error(endpoint: Endpoint) -> TlsError:
-    """Make the error for a server that did not answer the handshake with TLS."""
-    return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
-
-
 # gRPC says only in the text of UNAVAILABLE that TLS failed, and how.
-_GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
-    ("Hostname Verification", lambda endpoint, detail: make_host_name_error(endpoint)),
-    ("is not in peer certificate", lambda endpoint, detail: make_host_name_error(endpoint)),  # before 1.76
-    ("WRONG_VERSION_NUMBER", lambda endpoint, detail: make_not_tls_error(endpoint)),
-    ("certificate has expired", make_expired_certificate_error),
-    ("certificate is not yet valid", make_expired_certificate_error),
-    ("CERTIFICATE_VERIFY_FAILED", make_untrusted_certificate_error),
-)
+_GRPC_FAILURES = {
+    "Hostname Verification": _OTHER_HOST,
+    "is not in peer certificate": _OTHER_HOST,  # before 1.76
+    "WRONG_VERSION_NUMBER": _NOT_TLS,
+    "certificate has expired": _OUT_OF_DATE,
+    "certificate is not yet valid": _OUT_OF_DATE,
+    "CERTIFICATE_VERIFY_FAILED": _UNTRUSTED,
+}
 _GRPC_VERIFICATION = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)")
 _GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
 def find_grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
     """Return the error for the TLS failure behind gRPC's UNAVAILABLE, or None without one."""
-    for mark, make in _GRPC_FAILURES:
+    for mark, sentence in _GRPC_FAILURES.items():
         if mark in details:
             match = _GRPC_VERIFICATION.search(details)
-            return make(endpoint, match.group(1).strip() if match else "verification failed")
+            return _make_tls_error(sentence, endpoint, match.group(1).strip() if match else "verification failed")
     if any(mark in details for mark in _GRPC_OTHER_FAILURES):
         return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
     return None

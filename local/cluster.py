@@ -214,17 +214,13 @@ class LocalCluster:
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             start = _Start(path, plan, java, jars, report)
             try:
-                state = start.run(deadline)
-            except SetupError:
+                return cls(path, start.run(deadline))
+            except BaseException as error:
                 start.undo()
-                if not start.lost_a_port or attempt == _PORT_ATTEMPTS or time.monotonic() > deadline:
+                lost_a_port = isinstance(error.__cause__, readiness.PortLost)
+                if not lost_a_port or attempt == _PORT_ATTEMPTS or time.monotonic() > deadline:
                     raise
                 report("another program took a port that was free a moment ago; trying others")
-                continue
-            except BaseException:
-                start.undo()
-                raise
-            return cls(path, state)
         raise AssertionError("unreachable")
 
 
@@ -237,7 +233,6 @@ class _Start:
         self._home = ServerHome(
             java, jars, create_private_directory(path / "run"), create_private_directory(path / "logs")
         )
-        self.lost_a_port = False
         self._settings = self._make_settings(plan)
         users = {
             name: account.password
@@ -304,16 +299,14 @@ class _Start:
 
         def check() -> None:
             status = processes.exit_code(process)
-            self.lost_a_port = log.has_port_in_use()
-            if self.lost_a_port:
-                raise SetupError(f"{program.name} found one of its ports in use\n{log.tail()}")
+            if log.has_port_in_use():
+                raise readiness.PortLost("it found one in use")
             if status is not None:
                 raise SetupError(f"{program.name} ended with exit code {status}\n{log.tail()}")
 
         try:
             readiness.wait_for(probe, check, deadline)
         except readiness.PortLost as error:
-            self.lost_a_port = True
             raise SetupError(f"{program.name} lost one of its ports: {error}\n{log.tail()}") from error
         except readiness.TooLate as error:
             raise SetupError(

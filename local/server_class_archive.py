@@ -49,18 +49,11 @@ class ClassArchive:
 
         The archive counts as used then.
         """
-        if not self._is_readable():
+        if not os.access(self.file, os.R_OK):
             return []
         with suppress(OSError):  # a cache of another user, or on a read-only file system
             os.utime(self.file)
         return [f"-XX:SharedArchiveFile={self.file}", *_log_options("off")]
-
-    def _is_readable(self) -> bool:
-        try:
-            self.file.stat()
-        except OSError:
-            return False
-        return os.access(self.file, os.R_OK)
 
     def keep(self, recording: Path) -> None:
         """Move a finished recording, if there is one, into the cache; delete archives that nobody used for long."""

@@ -1,8 +1,7 @@
 """The connection to the controllers, and the base of the groups of calls.
 
 `ControllerChannel` connects at the first call, sends credentials with every call, repeats calls and moves on to the
-next controller. `ControllerCalls` is the base of each group of calls. Access control lists know scopes, streams and
-key-value tables by the names of the `..._resource` functions.
+next controller. `ControllerCalls` is the base of each group of calls.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -65,6 +64,10 @@ _HTTP2_SETTINGS = b"\x04"
 
 _LARGEST_REPLY = 64 << 20
 
+SUCCESS = "SUCCESS"
+_NO_STREAM = ("NOT_FOUND", "STREAM_NOT_FOUND", "STREAM_DOES_NOT_EXIST")
+"""Names of statuses."""
+
 ROOT_RESOURCE = "prn::/"
 """The list of scopes, as access control lists name it."""
 
@@ -72,16 +75,6 @@ ROOT_RESOURCE = "prn::/"
 def name_scope_resource(scope: str) -> str:
     """Return the name of a scope in access control lists."""
     return f"prn::/scope:{scope}"
-
-
-def name_stream_resource(stream: Stream) -> str:
-    """Return the name of a stream in access control lists."""
-    return f"prn::/scope:{stream.scope}/stream:{stream.name}"
-
-
-def name_key_value_table_resource(scope: str, table: str) -> str:
-    """Return the name of a key-value table in access control lists."""
-    return f"prn::/scope:{scope}/key-value-table:{table}"
 
 
 class ControllerChannel:
@@ -92,7 +85,7 @@ class ControllerChannel:
 
     def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
         """Limit the tries until a controller has answered by `first_contact`; an unpickled copy has no such limit."""
-        self._config = config
+        self.config = config
         self._first_contact = first_contact or FirstContact()
         self._endpoints = config.controller_endpoints
         self._reset()
@@ -105,21 +98,16 @@ class ControllerChannel:
         self._closed = False
 
     @property
-    def config(self) -> ClientConfig:
-        """Return the configuration of the channel."""
-        return self._config
-
-    @property
     def endpoint(self) -> Endpoint:
         """Return the address of the controller in use."""
         return self._endpoints[self._turn % len(self._endpoints)]
 
-    def call(self, rpc: str, request: Any, purpose: Purpose, *, timeout: float | None = None) -> tuple[Any, int]:
+    def call(self, rpc: str, request: Any, purpose: Purpose) -> tuple[Any, int]:
         """Send a unary call; return the reply and the number of tries.
 
-        If there was more than one try, an earlier one may have taken effect although its reply was lost. `timeout`
-        (seconds) replaces the configured time for one request. A late call with `purpose.remind` is sent again, at
-        growing pauses, for as long as calls are retried. Raises the errors of `make_controller_error`.
+        If there was more than one try, an earlier one may have taken effect although its reply was lost. A late call
+        with `purpose.remind` is sent again, at growing pauses, for as long as calls are retried. Raises the errors of
+        `make_controller_error`.
         """
         tries = 0
         late, reminder = False, Reminder(purpose.action)
@@ -127,7 +115,7 @@ class ControllerChannel:
         def attempt(seconds_left: float) -> Any:
             nonlocal tries, late
             tries += 1
-            limit = self._config.request_timeout if timeout is None else timeout
+            limit = self.config.request_timeout
             if purpose.remind is not None:
                 if late:
                     reminder.note_asked()
@@ -150,12 +138,12 @@ class ControllerChannel:
             return isinstance(error, ServerUnavailableError)
 
         reply = retry(
-            attempt, timeout=self._config.retry_timeout, transient=can_retry, first_contact=self._first_contact
+            attempt, timeout=self.config.retry_timeout, transient=can_retry, first_contact=self._first_contact
         )
         return reply, tries
 
     def _send(self, rpc: str, request: Any, purpose: Purpose, seconds: float) -> Any:
-        header = make_authorization_header(self._config.credentials)
+        header = make_authorization_header(self.config.credentials)
         metadata = (("authorization", header),) if header is not None else None
         turn = self._turn
         endpoint = self._endpoints[turn % len(self._endpoints)]
@@ -171,14 +159,14 @@ class ControllerChannel:
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
                 self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and has_hung_up(details) and is_tls(endpoint):
+                if not self.config.tls and has_hung_up(details) and is_tls(endpoint):
                     error = TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; use an "
                         "address that begins with tls://"
                     )
                 else:
                     self._choose_next_controller(turn)
-                    says = self._first_contact.open and _describe_stranger(endpoint, self._config.tls)
+                    says = self._first_contact.open and _describe_stranger(endpoint, self.config.tls)
                     if says:
                         error = ServerUnavailableError(
                             f"cannot {purpose.action}: the server at {endpoint} {says}; give the address of a Pravega "
@@ -222,17 +210,17 @@ class ControllerChannel:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
             # Despite its name, the time allowed for one attempt to connect.
-            ("grpc.min_reconnect_backoff_ms", int(min(longest, self._config.request_timeout / 2) * 1000)),
+            ("grpc.min_reconnect_backoff_ms", int(min(longest, self.config.request_timeout / 2) * 1000)),
             # The server tolerates a ping every 5 minutes.
             ("grpc.keepalive_time_ms", 360_000),
             ("grpc.keepalive_timeout_ms", 20_000),
         ]
-        if not self._config.tls:
+        if not self.config.tls:
             return grpc.insecure_channel(str(endpoint), options=options)
-        name = find_server_name_override(self._config, endpoint)
+        name = find_server_name_override(self.config, endpoint)
         if name is not None:
             options.append(("grpc.ssl_target_name_override", name))
-        trust = grpc.ssl_channel_credentials(root_certificates=load_grpc_root_certificates(self._config))
+        trust = grpc.ssl_channel_credentials(root_certificates=load_grpc_root_certificates(self.config))
         return grpc.secure_channel(str(endpoint), trust, options=options)
 
     def close(self) -> None:
@@ -245,13 +233,13 @@ class ControllerChannel:
                 channel.close()
 
     def __getstate__(self) -> ClientConfig:
-        return self._config
+        return self.config
 
     def __setstate__(self, config: ClientConfig) -> None:
         self.__init__(config)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        return f"ControllerChannel({self._config.controller_uri})"
+        return f"ControllerChannel({self.config.controller_uri})"
 
 
 def _make_methods(channel: grpc.Channel) -> dict[str, Any]:
@@ -304,6 +292,17 @@ def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 
+def name_status(reply: Any) -> str:
+    """Return the name of a reply's status: SUCCESS if it has none, its number if this client does not know it."""
+    fields = reply.DESCRIPTOR.fields_by_name
+    field = fields.get("status") or fields.get("result")
+    if field is None:
+        return SUCCESS
+    number = getattr(reply, field.name)
+    value = field.enum_type.values_by_number.get(number)
+    return str(number) if value is None else value.name
+
+
 class ControllerCalls:
     """Base of the groups of calls that make up `Controller`."""
 
@@ -312,29 +311,47 @@ class ControllerCalls:
     def _call(self, rpc: str, request: Any, purpose: Purpose) -> Any:
         return self._channel.call(rpc, request, purpose)[0]
 
+    def _call_checked(self, rpc: str, request: Any, purpose: Purpose, *, done: str | None = None) -> Any:
+        """Send a call and return its reply, which is a success.
+
+        `done` is the status that says to a later try that an earlier one, whose reply was lost, has taken effect.
+        """
+        reply, tries = self._channel.call(rpc, request, purpose)
+        if tries == 1 or name_status(reply) != done:
+            self._check(reply, purpose)
+        return reply
+
+    def _check(self, reply: Any, purpose: Purpose) -> None:
+        """Raise the error for a reply whose status is no success: that of the purpose, or else one without a reason."""
+        status = name_status(reply)
+        if status != SUCCESS:
+            raise purpose.refusals.get(status) or ServerFailedError(
+                f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
+            )
+
+    def _list_pages(self, rpc: str, request: Any, purpose: Purpose, items: str) -> Iterator[Any]:
+        """Yield what a field of the replies holds, over all pages."""
+        while True:
+            reply = self._call_checked(rpc, request, purpose)
+            page = getattr(reply, items)
+            # A page may carry a token although no page follows: only an empty page is the end.
+            if not page:
+                return
+            yield from page
+            request.continuationToken.CopyFrom(reply.continuationToken)
+
     def _stream_purpose(
         self,
         action: str,
         stream: Stream,
         right: Right = "READ",
-        *,
-        refine: Callable[[str], PravegaError | None] | None = None,
-        idempotent: bool = True,
+        refusals: Mapping[str, PravegaError] | None = None,
+        **more: Any,
     ) -> Purpose:
-        return Purpose(
-            f"{action} '{stream}'",
-            name_stream_resource(stream),
-            right,
-            missing=lambda: make_stream_not_found_error(stream),
-            refine=refine,
-            idempotent=idempotent,
-        )
-
-    def _failed(self, purpose: Purpose, status: object) -> ServerFailedError:
-        """Make the error for a reply with a status of failure, which carries no reason."""
-        return ServerFailedError(
-            f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
-        )
+        """Return the purpose of a call for a stream, with the error if there is none; `more` are other fields of it."""
+        resource = f"prn::/scope:{stream.scope}/stream:{stream.name}"
+        missing = dict.fromkeys(_NO_STREAM, make_stream_not_found_error(stream))
+        return Purpose(f"{action} '{stream}'", resource, right, missing | dict(refusals or {}), **more)
 
 
 def remind_of_nothing_else() -> None:

@@ -8,8 +8,8 @@ text if the server is configured so. They never hold the caller's credentials.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import grpc
@@ -35,9 +35,9 @@ Right = Literal["READ", "READ_UPDATE"]
 class Purpose:
     """Why a call is made, for its error messages.
 
-    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `missing` makes the
-    error for a NOT_FOUND status; `refine` may recognize further failures by the server's text. `idempotent` says
-    whether a call that failed inside the server may be sent again.
+    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `refusals` are the
+    errors for statuses of replies, and for NOT_FOUND of gRPC, by their names; `refine` may recognize further failures
+    by the server's text. `idempotent` says whether a call that failed inside the server may be sent again.
 
     Some calls are answered only when all is done, and the server may lose them on the way. `remind` says that such a
     call may be sent again meanwhile, and is called before; without it, a missed deadline is final, and `when_late`
@@ -47,31 +47,24 @@ class Purpose:
     action: str
     resource: str
     right: Right
-    missing: Callable[[], PravegaError] | None = None
+    refusals: Mapping[str, PravegaError] = field(default_factory=dict)
     refine: Callable[[str], PravegaError | None] | None = None
     idempotent: bool = True
     remind: Callable[[], None] | None = None
     when_late: str = ""
 
 
-@dataclass(frozen=True)
-class _LostConnection:
-    """Why a call met no server: for a message, and as `Unreached.why` if there was no connection at all."""
-
-    text: str
-    why_unreached: str | None = None
-
-
-_UNKNOWN_HOST = _LostConnection("unknown host", "unknown host")
-_LOST_CONNECTIONS = {
-    "connection refused": _LostConnection("connection refused", "refused"),
-    "socket closed": _LostConnection("socket closed"),
-    "connection reset": _LostConnection("connection reset"),
-    "dns resolution failed": _UNKNOWN_HOST,
-    "hostname lookup error": _UNKNOWN_HOST,
-    "timeout": _LostConnection("timeout"),
+_LOST_CONNECTIONS: dict[str, tuple[str, str | None]] = {
+    "connection refused": ("connection refused", "refused"),
+    "socket closed": ("socket closed", None),
+    "connection reset": ("connection reset", None),
+    "dns resolution failed": ("unknown host", "unknown host"),
+    "hostname lookup error": ("unknown host", "unknown host"),
+    "timeout": ("timeout", None),
 }
-"""By words in the text of gRPC's UNAVAILABLE, its only sign of what happened; in lower case."""
+"""Why a call met no server: for a message, and as `Unreached.why` if there was no connection at all.
+
+By words in the text of gRPC's UNAVAILABLE, its only sign of what happened; in lower case."""
 
 _HUNG_UP = "closed"
 """A word in the text of gRPC's UNAVAILABLE, in lower case, if the server closed the connection."""
@@ -112,19 +105,19 @@ def make_controller_error(
             f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
             "ask for that entry in Pravega's access control list"
         )
-    if status is grpc.StatusCode.NOT_FOUND and purpose.missing is not None:
-        return purpose.missing()
+    if status is grpc.StatusCode.NOT_FOUND and status.name in purpose.refusals:
+        return purpose.refusals[status.name]
     if status is grpc.StatusCode.UNAVAILABLE:
         tls_failure = find_grpc_tls_error(details, endpoint)
         if tls_failure is not None:
             return tls_failure
-        lost = _find_lost_connection(details)
+        lost, why_unreached = _find_lost_connection(details)
         unavailable = ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} cannot be reached ({lost.text}); check the address, and that "
+            f"{cannot}: the controller at {endpoint} cannot be reached ({lost}); check the address, and that "
             "the server runs"
         )
-        if lost.why_unreached is not None:
-            unavailable.unreached = Unreached(f"the controller at {endpoint}", lost.why_unreached)
+        if why_unreached is not None:
+            unavailable.unreached = Unreached(f"the controller at {endpoint}", why_unreached)
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
@@ -151,9 +144,7 @@ def extract_server_text(details: str) -> str:
     """Return the first words of the server's description, without its stack trace."""
     text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
     # Of Java's nested exceptions only the text of the last one is of use to a user.
-    text = re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)
-    while (inner := re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)) != text:
-        text = inner
+    text = re.sub(r"^(?:(?:[\w$]+\.)+[\w$]*(?:Exception|Error): )+", "", text)
     return text if len(text) <= 300 else text[:297] + "..."
 
 
@@ -162,14 +153,14 @@ def has_hung_up(details: str) -> bool:
     return _HUNG_UP in details.lower()
 
 
-def _find_lost_connection(details: str) -> _LostConnection:
+def _find_lost_connection(details: str) -> tuple[str, str | None]:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
     # Connection refused"
     text = details.rsplit("last error: ", 1)[-1]
     for words, lost in _LOST_CONNECTIONS.items():
         if words in text.lower():
             return lost
-    return _LostConnection(extract_server_text(text) or "no reason given")
+    return extract_server_text(text) or "no reason given", None
 
 
 def _put_after_colon(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from collections.abc import Iterable
 from typing import Literal
@@ -20,34 +21,25 @@ from . import controller_pb2 as pb
 
 _LONG_MAX = (1 << 63) - 1
 
-_SCALING_KINDS: dict[int, Literal["fixed", "by-rate-kb", "by-rate-events"]] = {
+_HALVES = struct.Struct(">qq")
+"""The two signed halves of a transaction's id."""
+
+_SCALING_KINDS: dict[pb.ScalingPolicy.ScalingPolicyType, Literal["fixed", "by-rate-kb", "by-rate-events"]] = {
     pb.ScalingPolicy.FIXED_NUM_SEGMENTS: "fixed",
     pb.ScalingPolicy.BY_RATE_IN_KBYTES_PER_SEC: "by-rate-kb",
     pb.ScalingPolicy.BY_RATE_IN_EVENTS_PER_SEC: "by-rate-events",
 }
-_SCALING: dict[str, pb.ScalingPolicy.ScalingPolicyType] = {
-    "fixed": pb.ScalingPolicy.FIXED_NUM_SEGMENTS,
-    "by-rate-kb": pb.ScalingPolicy.BY_RATE_IN_KBYTES_PER_SEC,
-    "by-rate-events": pb.ScalingPolicy.BY_RATE_IN_EVENTS_PER_SEC,
-}
-_RETENTION_KINDS: dict[int, Literal["time", "size"]] = {
+_SCALING = {kind: number for number, kind in _SCALING_KINDS.items()}
+_RETENTION_KINDS: dict[pb.RetentionPolicy.RetentionPolicyType, Literal["time", "size"]] = {
     pb.RetentionPolicy.TIME: "time",
     pb.RetentionPolicy.SIZE: "size",
 }
-_RETENTION: dict[str, pb.RetentionPolicy.RetentionPolicyType] = {
-    "time": pb.RetentionPolicy.TIME,
-    "size": pb.RetentionPolicy.SIZE,
-}
-_ACCESS = {
-    Access.READ: pb.StreamInfo.READ,
-    Access.WRITE: pb.StreamInfo.WRITE,
-    Access.READ_WRITE: pb.StreamInfo.READ_WRITE,
-}
+_RETENTION = {kind: number for number, kind in _RETENTION_KINDS.items()}
 
 
 def make_stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
     """Return a stream in a request. Without `access` no token is asked for, so that the right to read suffices."""
-    access_operation = pb.StreamInfo.NONE if access is None else _ACCESS[access]
+    access_operation = "NONE" if access is None else access.value
     return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=access_operation)
 
 
@@ -123,14 +115,10 @@ def decode_ranges(messages: Iterable[pb.SegmentRange]) -> list[SegmentRange]:
 
 def make_transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
     """Return a transaction's id as two signed 64-bit halves."""
-    return pb.TxnId(highBits=_make_signed(transaction.int >> 64), lowBits=_make_signed(transaction.int & (1 << 64) - 1))
+    high, low = _HALVES.unpack(transaction.bytes)
+    return pb.TxnId(highBits=high, lowBits=low)
 
 
 def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
     """Return a transaction's id."""
-    mask = (1 << 64) - 1
-    return uuid.UUID(int=(message.highBits & mask) << 64 | message.lowBits & mask)
-
-
-def _make_signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
+    return uuid.UUID(bytes=_HALVES.pack(message.highBits, message.lowBits))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark_pravega.errors import (
     ConsumerNotFoundError,
     InvalidNameError,
     InvalidOptionError,
-    ServerFailedError,
+    PravegaError,
 )
 
 from ..stream import Stream
@@ -20,18 +21,12 @@ from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .channel import (
     ControllerCalls,
-    make_stream_not_found_error,
     name_scope_resource,
     remind_of_nothing_else,
 )
 from .errors import Purpose
 from .messages import make_stream_cut_message, make_stream_info
 from .scope_calls import make_scope_not_found_error
-
-# The defaults of Java's ReaderGroupConfig.
-_REFRESH_MS = 3000
-_CHECKPOINTS_MS = 30_000
-_OUTSTANDING_CHECKPOINTS = 3
 
 
 class Holding(enum.Enum):
@@ -57,9 +52,10 @@ class ReaderGroup:
     starts: tuple[StreamCut, ...]
     """A cut of each stream; one without positions stands for the head at the time."""
 
-    refresh_ms: int = _REFRESH_MS
-    checkpoints_ms: int = _CHECKPOINTS_MS
-    outstanding_checkpoints: int = _OUTSTANDING_CHECKPOINTS
+    # The defaults of Java's ReaderGroupConfig.
+    refresh_ms: int = 3000
+    checkpoints_ms: int = 30_000
+    outstanding_checkpoints: int = 3
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -77,17 +73,14 @@ class ReaderGroupCalls(ControllerCalls):
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
         ScopeNotFoundError, InvalidNameError.
         """
-        purpose = _make_purpose("create", group, remind=remind_of_nothing_else)
-        reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _make_message(group), purpose)
-        if reply.status == pb.CreateReaderGroupResponse.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(group.scope)
-        if reply.status == pb.CreateReaderGroupResponse.INVALID_RG_NAME:
-            raise InvalidNameError(
+        refusals = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(group.scope),
+            "INVALID_RG_NAME": InvalidNameError(
                 f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
-            )
-        if reply.status != pb.CreateReaderGroupResponse.SUCCESS:
-            raise self._failed(purpose, pb.CreateReaderGroupResponse.Status.Name(reply.status))
-        return _read_group(reply.config)
+            ),
+        }
+        purpose = _make_purpose("create", group, refusals, remind=remind_of_nothing_else)
+        return _read_group(self._call_checked("createReaderGroup", _make_message(group), purpose).config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
         """Return the reader group of this name, or None. Needs READ on the scope."""
@@ -96,8 +89,7 @@ class ReaderGroupCalls(ControllerCalls):
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
         if reply.status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND:
             return None
-        if reply.status != pb.ReaderGroupConfigResponse.SUCCESS:
-            raise self._failed(purpose, pb.ReaderGroupConfigResponse.Status.Name(reply.status))
+        self._check(reply, purpose)
         return _read_group(reply.config)
 
     def update_reader_group(self, group: ReaderGroup) -> int:
@@ -107,22 +99,21 @@ class ReaderGroupCalls(ControllerCalls):
         Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError; ServerTimeoutError if
         it is late, since it cannot be asked for again (`updateReaderGroup` of StreamMetadataTasks.java).
         """
+        refusals = {
+            "RG_NOT_FOUND": _make_not_found_error(group.scope, group.name),
+            "INVALID_CONFIG": ConsumerInUseError(
+                f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
+                "query its own consumer"
+            ),
+        }
         purpose = _make_purpose(
             "change",
             group,
+            refusals,
             when_late="; it may still do it, and refuses the same request until then. If that lasts, it has lost the "
             "request: drop the consumer and create it again",
         )
-        reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _make_message(group), purpose)
-        if reply.status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND:
-            raise _make_not_found_error(group.scope, group.name)
-        if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
-            raise ConsumerInUseError(
-                f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
-                "query its own consumer"
-            )
-        if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
-            raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))
+        reply: pb.UpdateReaderGroupResponse = self._call_checked("updateReaderGroup", _make_message(group), purpose)
         return reply.generation
 
     def delete_reader_group(self, group: ReaderGroup) -> None:
@@ -130,25 +121,17 @@ class ReaderGroupCalls(ControllerCalls):
 
         Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
-        purpose = _make_purpose("drop", group, remind=remind_of_nothing_else)
+        refusals = {"RG_NOT_FOUND": _make_not_found_error(group.scope, group.name)}
+        purpose = _make_purpose("drop", group, refusals, remind=remind_of_nothing_else)
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
-        reply, tries = self._channel.call("deleteReaderGroup", request, purpose)
-        if reply.status == pb.DeleteReaderGroupStatus.RG_NOT_FOUND:
-            if tries == 1:
-                raise _make_not_found_error(group.scope, group.name)
-        elif reply.status != pb.DeleteReaderGroupStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteReaderGroupStatus.Status.Name(reply.status))
+        self._call_checked("deleteReaderGroup", request, purpose, done="RG_NOT_FOUND")
 
     def subscribers(self, stream: Stream) -> list[tuple[str, str]]:
         """Return the scopes and names of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
         purpose = self._stream_purpose("list the subscribers of stream", stream, "READ_UPDATE")
-        reply: pb.SubscribersResponse = self._call("listSubscribers", make_stream_info(stream), purpose)
-        if reply.status == pb.SubscribersResponse.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(stream)
-        if reply.status != pb.SubscribersResponse.SUCCESS:
-            raise self._failed(purpose, pb.SubscribersResponse.Status.Name(reply.status))
+        reply = self._call_checked("listSubscribers", make_stream_info(stream), purpose)
         parts = [subscriber.partition("/") for subscriber in reply.subscribers]
         return sorted((scope, name) for scope, _, name in parts)
 
@@ -160,31 +143,30 @@ class ReaderGroupCalls(ControllerCalls):
         the one that it holds now, StreamNotFoundError.
         """
         name = _format_title(group.scope, group.name)
-        purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE")
         request = pb.SubscriberStreamCut(
             subscriber=f"{group.scope}/{group.name}",
             generation=group.generation,
             readerGroupId=str(group.id),
             streamCut=make_stream_cut_message(cut),
         )
-        reply: pb.UpdateSubscriberStatus = self._call("updateSubscriberStreamCut", request, purpose)
-        if reply.status == pb.UpdateSubscriberStatus.GENERATION_MISMATCH:
-            raise ConsumerInUseError(
+        refusals = {
+            "GENERATION_MISMATCH": ConsumerInUseError(
                 f"{name} was taken over by another query, or changed by another client; one consumer is for one query"
-            )
-        if reply.status == pb.UpdateSubscriberStatus.SUBSCRIBER_NOT_FOUND:
-            raise ConsumerNotFoundError(f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped")
-        if reply.status == pb.UpdateSubscriberStatus.STREAM_CUT_NOT_VALID:
-            raise InvalidOptionError(f"{name} cannot be moved to {cut}, which lies before its present position")
-        if reply.status == pb.UpdateSubscriberStatus.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(cut.stream)
-        if reply.status != pb.UpdateSubscriberStatus.SUCCESS:
-            raise ServerFailedError(f"cannot {purpose.action}: the controller failed; see its log")
+            ),
+            "SUBSCRIBER_NOT_FOUND": ConsumerNotFoundError(
+                f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped"
+            ),
+            "STREAM_CUT_NOT_VALID": InvalidOptionError(
+                f"{name} cannot be moved to {cut}, which lies before its present position"
+            ),
+        }
+        purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE", refusals)
+        self._call_checked("updateSubscriberStreamCut", request, purpose)
 
 
-def _make_purpose(verb: str, group: ReaderGroup, **more: Any) -> Purpose:
+def _make_purpose(verb: str, group: ReaderGroup, refusals: Mapping[str, PravegaError], **more: Any) -> Purpose:
     action = f"{verb} {_format_title(group.scope, group.name)}"
-    return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", **more)
+    return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", refusals, **more)
 
 
 def _format_title(scope: str, name: str) -> str:

@@ -27,11 +27,10 @@ from .channel import (
     ROOT_RESOURCE,
     ControllerCalls,
     describe_lost_reply,
-    name_key_value_table_resource,
     name_scope_resource,
     remind_of_nothing_else,
 )
-from .errors import Purpose
+from .errors import Purpose, Right
 from .messages import decode_ranges
 
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.25, 2.0
@@ -54,15 +53,8 @@ class ScopeCalls(ControllerCalls):
         Raises PermissionDeniedError without the right READ on `prn::/`.
         """
         purpose = Purpose("list the scopes", ROOT_RESOURCE, "READ")
-        scopes: list[str] = []
-        token = pb.ContinuationToken()
-        while True:
-            reply: pb.ScopesResponse = self._call("listScopes", pb.ScopesRequest(continuationToken=token), purpose)
-            # A page may carry a token although no page follows: only an empty page is the end.
-            if not reply.scopes:
-                return sorted(set(scopes))
-            scopes += reply.scopes
-            token = reply.continuationToken
+        request = pb.ScopesRequest(continuationToken=pb.ContinuationToken())
+        return sorted(set(self._list_pages("listScopes", request, purpose, "scopes")))
 
     def scope_exists(self, scope: str) -> bool:
         """Return whether a scope exists. Needs READ on it."""
@@ -74,28 +66,24 @@ class ScopeCalls(ControllerCalls):
         """Create a scope. Raises ScopeExistsError, InvalidNameError."""
         purpose = Purpose(f"create scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         reply, tries = self._channel.call("createScope", pb.ScopeInfo(scope=scope), purpose)
-        if reply.status == pb.CreateScopeStatus.SCOPE_EXISTS:
-            raise ScopeExistsError(f"scope '{scope}' already exists{describe_lost_reply(tries)}")
-        if reply.status == pb.CreateScopeStatus.INVALID_SCOPE_NAME:
-            raise InvalidNameError(
+        refusals = {
+            "SCOPE_EXISTS": ScopeExistsError(f"scope '{scope}' already exists{describe_lost_reply(tries)}"),
+            "INVALID_SCOPE_NAME": InvalidNameError(
                 f"Pravega does not accept '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
-            )
-        if reply.status != pb.CreateScopeStatus.SUCCESS:
-            raise self._failed(purpose, pb.CreateScopeStatus.Status.Name(reply.status))
+            ),
+        }
+        self._check(reply, replace(purpose, refusals=refusals))
 
     def _delete_scope_unchecked(self, scope: str) -> None:
         """Delete a scope that is known to be empty; see `Controller.delete_scope`."""
-        purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
-        reply, tries = self._channel.call("deleteScope", pb.ScopeInfo(scope=scope), purpose)
-        if reply.status == pb.DeleteScopeStatus.SCOPE_NOT_FOUND:
-            if tries == 1:
-                raise make_scope_not_found_error(scope)
-        elif reply.status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY:
-            raise ScopeNotEmptyError(
+        refusals = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
+            "SCOPE_NOT_EMPTY": ScopeNotEmptyError(
                 f"scope '{scope}' is not empty: it holds streams or tables that the user may not see"
-            )
-        elif reply.status != pb.DeleteScopeStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteScopeStatus.Status.Name(reply.status))
+            ),
+        }
+        purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE", refusals)
+        self._call_checked("deleteScope", pb.ScopeInfo(scope=scope), purpose, done="SCOPE_NOT_FOUND")
 
 
 class KeyValueTableCalls(ControllerCalls):
@@ -148,45 +136,34 @@ class KeyValueTableCalls(ControllerCalls):
 
     def _create_key_value_table(self, request: pb.KeyValueTableConfig) -> bool:
         scope, name = request.scope, request.kvtName
-        purpose = Purpose(f"create key-value table '{scope}/{name}'", name_scope_resource(scope), "READ_UPDATE")
+        refusals = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
+            "INVALID_TABLE_NAME": InvalidNameError(
+                f"Pravega does not accept '{name}' as the name of a key-value table"
+            ),
+        }
+        action = f"create key-value table '{scope}/{name}'"
+        purpose = Purpose(action, name_scope_resource(scope), "READ_UPDATE", refusals)
         reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
         if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
             return False
-        if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(scope)
-        if reply.status == pb.CreateKeyValueTableStatus.INVALID_TABLE_NAME:
-            raise InvalidNameError(f"Pravega does not accept '{name}' as the name of a key-value table")
-        if reply.status != pb.CreateKeyValueTableStatus.SUCCESS:
-            raise self._failed(purpose, pb.CreateKeyValueTableStatus.Status.Name(reply.status))
+        self._check(reply, purpose)
         return True
 
     def list_key_value_tables(self, scope: str) -> list[str]:
         """Return the names of the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
-        purpose = Purpose(f"list the key-value tables of scope '{scope}'", name_scope_resource(scope), "READ")
-        names: list[str] = []
-        token = pb.ContinuationToken()
-        while True:
-            request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=token)
-            reply: pb.KVTablesInScopeResponse = self._call("listKeyValueTablesInScope", request, purpose)
-            if reply.status == pb.KVTablesInScopeResponse.SCOPE_NOT_FOUND:
-                raise make_scope_not_found_error(scope)
-            if reply.status != pb.KVTablesInScopeResponse.SUCCESS:
-                raise self._failed(purpose, pb.KVTablesInScopeResponse.Status.Name(reply.status))
-            if not reply.kvtables:
-                return sorted(set(names))
-            names += [table.kvtName for table in reply.kvtables]
-            token = reply.continuationToken
+        action = f"list the key-value tables of scope '{scope}'"
+        refusals = {"SCOPE_NOT_FOUND": make_scope_not_found_error(scope)}
+        purpose = Purpose(action, name_scope_resource(scope), "READ", refusals)
+        request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=pb.ContinuationToken())
+        tables = self._list_pages("listKeyValueTablesInScope", request, purpose, "kvtables")
+        return sorted({table.kvtName for table in tables})
 
     def key_value_table_configuration(self, scope: str, name: str) -> KeyValueTableConfiguration:
         """Return the configuration of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
-        purpose = self._table_purpose("look up key-value table", scope, name, write=False)
+        purpose = _make_table_purpose("look up key-value table", scope, name, "READ")
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
-        reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
-        if reply.status == pb.KeyValueTableConfigResponse.TABLE_NOT_FOUND:
-            raise _make_table_not_found_error(scope, name)
-        if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
-            raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
-        configuration = reply.config
+        configuration = self._call_checked("getKeyValueTableConfiguration", request, purpose).config
         return KeyValueTableConfiguration(
             configuration.partitionCount, configuration.primaryKeyLength, configuration.secondaryKeyLength
         )
@@ -200,7 +177,7 @@ class KeyValueTableCalls(ControllerCalls):
 
         Needs READ_UPDATE on the table, even for reading: Pravega has no other call for it.
         """
-        purpose = self._table_purpose("look up the partitions of key-value table", scope, name, write=True)
+        purpose = _make_table_purpose("look up the partitions of key-value table", scope, name, "READ_UPDATE")
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.SegmentRanges = self._call("getCurrentSegmentsKeyValueTable", request, purpose)
         return [segment.segment_id for segment in decode_ranges(reply.segmentRanges)]
@@ -208,15 +185,10 @@ class KeyValueTableCalls(ControllerCalls):
     def delete_key_value_table(self, scope: str, name: str) -> None:
         """Delete a table with its entries. Raises KeyValueTableNotFoundError."""
         purpose = replace(
-            self._table_purpose("delete key-value table", scope, name, write=True), remind=remind_of_nothing_else
+            _make_table_purpose("delete key-value table", scope, name, "READ_UPDATE"), remind=remind_of_nothing_else
         )
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
-        reply, tries = self._channel.call("deleteKeyValueTable", request, purpose)
-        if reply.status == pb.DeleteKVTableStatus.TABLE_NOT_FOUND:
-            if tries == 1:
-                raise _make_table_not_found_error(scope, name)
-        elif reply.status != pb.DeleteKVTableStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteKVTableStatus.Status.Name(reply.status))
+        self._call_checked("deleteKeyValueTable", request, purpose, done="TABLE_NOT_FOUND")
         # The controller answers when the table's state is gone, and takes its name out of the scope just after that.
         # Until then the scope cannot be deleted, and who creates the name again waits for a table that never comes.
         pause = _FIRST_LOOK_SECONDS / 16
@@ -225,14 +197,9 @@ class KeyValueTableCalls(ControllerCalls):
                 sleep(pause)
                 pause *= 2
 
-    def _table_purpose(self, action: str, scope: str, name: str, *, write: bool) -> Purpose:
-        return Purpose(
-            f"{action} '{scope}/{name}'",
-            name_key_value_table_resource(scope, name),
-            "READ_UPDATE" if write else "READ",
-            missing=lambda: _make_table_not_found_error(scope, name),
-        )
 
-
-def _make_table_not_found_error(scope: str, name: str) -> KeyValueTableNotFoundError:
-    return KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
+def _make_table_purpose(action: str, scope: str, name: str, right: Right) -> Purpose:
+    resource = f"prn::/scope:{scope}/key-value-table:{name}"
+    missing = KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
+    refusals = {"NOT_FOUND": missing, "TABLE_NOT_FOUND": missing}
+    return Purpose(f"{action} '{scope}/{name}'", resource, right, refusals)

@@ -76,14 +76,17 @@ class SegmentCalls(ControllerCalls):
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
         """Return the segments that were current in an epoch. Needs READ_UPDATE."""
+        missing = StreamNotFoundError(
+            f"there is no stream '{stream.name}' in scope '{stream.scope}', or it has no epoch {epoch}"
+        )
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=make_stream_info(stream), epoch=epoch),
-            replace(
-                self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
-                missing=lambda: StreamNotFoundError(
-                    f"there is no stream '{stream.name}' in scope '{stream.scope}', or it has no epoch {epoch}"
-                ),
+            self._stream_purpose(
+                f"look up the segments of epoch {epoch} of stream",
+                stream,
+                "READ_UPDATE",
+                {"NOT_FOUND": missing},
             ),
         )
         return decode_ranges(reply.segmentRanges)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    PravegaError,
     StreamExistsError,
     StreamSealedError,
     UnsupportedOperationError,
@@ -20,7 +22,6 @@ from .channel import (
     TRIES_OF_FAILED_CALLS,
     ControllerCalls,
     describe_lost_reply,
-    make_stream_not_found_error,
     name_scope_resource,
     remind_of_nothing_else,
 )
@@ -45,38 +46,15 @@ class StreamCalls(ControllerCalls):
         Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
         """
-        purpose = Purpose(
-            f"list the streams of scope '{scope}'",
-            name_scope_resource(scope),
-            "READ",
-            missing=lambda: make_scope_not_found_error(scope),
+        refusals = dict.fromkeys(("NOT_FOUND", "SCOPE_NOT_FOUND"), make_scope_not_found_error(scope))
+        purpose = Purpose(f"list the streams of scope '{scope}'", name_scope_resource(scope), "READ", refusals)
+        where: dict[str, Any] = {"scope": pb.ScopeInfo(scope=scope), "continuationToken": pb.ContinuationToken()}
+        rpc, request = (
+            ("listStreamsInScope", pb.StreamsInScopeRequest(**where))
+            if tag is None
+            else ("listStreamsInScopeForTag", pb.StreamsInScopeWithTagRequest(tag=tag, **where))
         )
-        names: list[str] = []
-        token = pb.ContinuationToken()
-        while True:
-            reply = self._list_page(scope, tag, token, purpose)
-            if reply.status == pb.StreamsInScopeResponse.SCOPE_NOT_FOUND:
-                raise make_scope_not_found_error(scope)
-            if reply.status != pb.StreamsInScopeResponse.SUCCESS:
-                raise self._failed(purpose, pb.StreamsInScopeResponse.Status.Name(reply.status))
-            # A page may carry a token although no page follows: only an empty page is the end.
-            if not reply.streams:
-                return sorted(set(names))
-            names += [stream.stream for stream in reply.streams]
-            token = reply.continuationToken
-
-    def _list_page(
-        self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
-    ) -> pb.StreamsInScopeResponse:
-        scope_info = pb.ScopeInfo(scope=scope)
-        reply: pb.StreamsInScopeResponse
-        if tag is None:
-            request = pb.StreamsInScopeRequest(scope=scope_info, continuationToken=token)
-            reply = self._call("listStreamsInScope", request, purpose)
-        else:
-            tagged = pb.StreamsInScopeWithTagRequest(scope=scope_info, tag=tag, continuationToken=token)
-            reply = self._call("listStreamsInScopeForTag", tagged, purpose)
-        return reply
+        return sorted({stream.stream for stream in self._list_pages(rpc, request, purpose, "streams")})
 
     def stream_exists(self, stream: Stream) -> bool:
         """Return whether a stream exists. Needs READ on it."""
@@ -110,20 +88,19 @@ class StreamCalls(ControllerCalls):
         while reply.status == pb.CreateStreamStatus.FAILURE and failures < TRIES_OF_FAILED_CALLS - 1:
             failures += 1
             reply, tries = self._channel.call("createStream", request, purpose)
-        if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
-            if failures and self.stream_configuration(stream) == configuration:
-                return
-            raise StreamExistsError(
+        exists = reply.status == pb.CreateStreamStatus.STREAM_EXISTS
+        if exists and failures and self.stream_configuration(stream) == configuration:
+            return
+        refusals = {
+            "STREAM_EXISTS": StreamExistsError(
                 f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
-            )
-        if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(stream.scope)
-        if reply.status == pb.CreateStreamStatus.INVALID_STREAM_NAME:
-            raise InvalidNameError(
+            ),
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
+            "INVALID_STREAM_NAME": InvalidNameError(
                 f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
-            )
-        if reply.status != pb.CreateStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
+            ),
+        }
+        self._check(reply, replace(purpose, refusals=refusals))
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
         """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
@@ -131,10 +108,9 @@ class StreamCalls(ControllerCalls):
         Raises StreamNotFoundError, StreamSealedError, InvalidOptionError; ServerTimeoutError if it is late, since it
         cannot be asked for again.
         """
-        purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE")
-        purpose = replace(purpose, when_late=_NO_MORE.format("change of settings"))
-        reply = self._call("updateStream", encode_configuration(stream, configuration), purpose)
-        self._check_update(reply, stream, purpose)
+        when_late = _NO_MORE.format("change of settings")
+        purpose = self._change_purpose("change the settings of stream", stream, when_late=when_late)
+        self._call_checked("updateStream", encode_configuration(stream, configuration), purpose)
 
     def seal_stream(self, stream: Stream, remind: Callable[[], None] = remind_of_nothing_else) -> None:
         """Seal a stream, which takes no more events then; the server aborts open transactions on it.
@@ -142,14 +118,15 @@ class StreamCalls(ControllerCalls):
         It first waits for those that are being committed: if sealing is late, `remind` is called before it is asked for
         again. Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
-        purpose = replace(
-            self._stream_purpose("seal stream", stream, "READ_UPDATE"),
+        purpose = self._change_purpose(
+            "seal stream",
+            stream,
             remind=remind,
             when_late="; it waits for the transactions that are being committed to the stream",
         )
         reply: pb.UpdateStreamStatus = self._call("sealStream", make_stream_info(stream), purpose)
         if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
-            self._check_update(reply, stream, purpose)
+            self._check(reply, purpose)
 
     def truncate_stream(self, cut: StreamCut) -> None:
         """Forget everything before a stream cut, which becomes the head.
@@ -160,35 +137,30 @@ class StreamCalls(ControllerCalls):
         StreamNotFoundError, StreamSealedError; ServerTimeoutError if it is late, since it cannot be asked for again:
         the head has moved by then, but the events before it may keep their place in storage.
         """
-        purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
-        purpose = replace(purpose, when_late=_NO_MORE.format("truncation, nor does its retention remove any events"))
-        reply: pb.UpdateStreamStatus = self._call("truncateStream", make_stream_cut_message(cut), purpose)
-        if reply.status == pb.UpdateStreamStatus.FAILURE:
-            raise InvalidOptionError(
-                f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
-                "the whole key space and must not lie before the present head of the stream, and no other truncation "
-                "may be under way"
-            )
-        self._check_update(reply, cut.stream, purpose)
+        when_late = _NO_MORE.format("truncation, nor does its retention remove any events")
+        refused_cut = InvalidOptionError(
+            f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
+            "the whole key space and must not lie before the present head of the stream, and no other truncation "
+            "may be under way"
+        )
+        purpose = self._change_purpose("truncate stream", cut.stream, {"FAILURE": refused_cut}, when_late=when_late)
+        self._call_checked("truncateStream", make_stream_cut_message(cut), purpose)
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
-        purpose = replace(self._stream_purpose("delete stream", stream, "READ_UPDATE"), remind=remind_of_nothing_else)
-        reply, tries = self._channel.call("deleteStream", make_stream_info(stream), purpose)
-        if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
-            if tries == 1:
-                raise make_stream_not_found_error(stream)
-        elif reply.status == pb.DeleteStreamStatus.STREAM_NOT_SEALED:
-            raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before you delete it")
-        elif reply.status != pb.DeleteStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.DeleteStreamStatus.Status.Name(reply.status))
+        refusals = {
+            "STREAM_NOT_SEALED": UnsupportedOperationError(
+                f"stream '{stream}' is not sealed; seal it before you delete it"
+            )
+        }
+        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE", refusals, remind=remind_of_nothing_else)
+        self._call_checked("deleteStream", make_stream_info(stream), purpose, done="STREAM_NOT_FOUND")
 
-    def _check_update(self, reply: pb.UpdateStreamStatus, stream: Stream, purpose: Purpose) -> None:
-        if reply.status == pb.UpdateStreamStatus.STREAM_NOT_FOUND:
-            raise make_stream_not_found_error(stream)
-        if reply.status == pb.UpdateStreamStatus.SCOPE_NOT_FOUND:
-            raise make_scope_not_found_error(stream.scope)
-        if reply.status == pb.UpdateStreamStatus.STREAM_SEALED:
-            raise StreamSealedError(f"cannot {purpose.action}: it is sealed")
-        if reply.status != pb.UpdateStreamStatus.SUCCESS:
-            raise self._failed(purpose, pb.UpdateStreamStatus.Status.Name(reply.status))
+    def _change_purpose(
+        self, action: str, stream: Stream, refusals: Mapping[str, PravegaError] | None = None, **more: Any
+    ) -> Purpose:
+        of_changes = {
+            "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
+            "STREAM_SEALED": StreamSealedError(f"cannot {action} '{stream}': it is sealed"),
+        }
+        return self._stream_purpose(action, stream, "READ_UPDATE", of_changes | dict(refusals or {}), **more)

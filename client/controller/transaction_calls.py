@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -19,7 +20,7 @@ from ..retry import retry
 from ..stream import SegmentRange, Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, make_stream_not_found_error
+from .channel import ControllerCalls
 from .messages import (
     decode_ranges,
     decode_transaction_id,
@@ -134,12 +135,8 @@ class TransactionCalls(ControllerCalls):
         time noted by `writer`. Raises TransactionNotOpenError if the transaction is aborted or unknown.
         """
         purpose = self._stream_purpose(f"commit transaction {transaction} on stream", stream, "READ_UPDATE")
-        request = pb.TxnRequest(
-            streamInfo=make_stream_info(stream),
-            txnId=make_transaction_id_message(transaction),
-            writerId=writer,
-            timestamp=_NO_TIMESTAMP if event_time is None else event_time,
-        )
+        noted = _NO_TIMESTAMP if event_time is None else event_time
+        request = _make_request(stream, transaction, writerId=writer, timestamp=noted)
         reply: pb.TxnStatus = self._call("commitTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
             self._check_refusal("committed", stream, transaction, _COMMITTED)
@@ -150,11 +147,7 @@ class TransactionCalls(ControllerCalls):
         Raises TransactionNotOpenError if it is committed, or unknown.
         """
         purpose = self._stream_purpose(f"abort transaction {transaction} on stream", stream, "READ_UPDATE")
-        request = pb.TxnRequest(
-            streamInfo=make_stream_info(stream),
-            txnId=make_transaction_id_message(transaction),
-            timestamp=_NO_TIMESTAMP,
-        )
+        request = _make_request(stream, transaction, timestamp=_NO_TIMESTAMP)
         reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
             self._check_refusal("aborted", stream, transaction, _ABORTED)
@@ -162,8 +155,7 @@ class TransactionCalls(ControllerCalls):
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
         """Return the state of a transaction. Needs only READ."""
         purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
-        request = pb.TxnRequest(streamInfo=make_stream_info(stream), txnId=make_transaction_id_message(transaction))
-        reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
+        reply: pb.TxnState = self._call("checkTransactionState", _make_request(stream, transaction), purpose)
         return TransactionStatus(reply.state)
 
     def _check_refusal(
@@ -178,6 +170,11 @@ class TransactionCalls(ControllerCalls):
             raise ServerFailedError(f"{cannot}, although it is open; see the controller's log")
         lease = "" if status in _COMMITTED else "; its lease may have ended"
         raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
+
+
+def _make_request(stream: Stream, transaction: uuid.UUID, **more: Any) -> pb.TxnRequest:
+    identity = make_transaction_id_message(transaction)
+    return pb.TxnRequest(streamInfo=make_stream_info(stream), txnId=identity, **more)
 
 
 def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
@@ -205,16 +202,16 @@ class EventTimeCalls(ControllerCalls):
         the end of a transaction. Raises InvalidOptionError if the writer has noted a later time or position,
         StreamNotFoundError.
         """
-        purpose = self._stream_purpose(f"note a time of writer '{writer}' on stream", position.stream, "READ_UPDATE")
+        action = f"note a time of writer '{writer}' on stream"
         request = pb.TimestampFromWriter(writer=writer, position=make_stream_cut_message(position), timestamp=time)
-        reply: pb.TimestampResponse = self._call("noteTimestampFromWriter", request, purpose)
-        if reply.result in (pb.TimestampResponse.INVALID_TIME, pb.TimestampResponse.INVALID_POSITION):
-            raise InvalidOptionError(
-                f"cannot {purpose.action}: it has already noted a later time or position "
-                f"({pb.TimestampResponse.Status.Name(reply.result)})"
+        refusals = {
+            result: InvalidOptionError(
+                f"cannot {action} '{position.stream}': it has already noted a later time or position ({result})"
             )
-        if reply.result != pb.TimestampResponse.SUCCESS:
-            raise self._failed(purpose, pb.TimestampResponse.Status.Name(reply.result))
+            for result in ("INVALID_TIME", "INVALID_POSITION")
+        }
+        purpose = self._stream_purpose(action, position.stream, "READ_UPDATE", refusals)
+        self._call_checked("noteTimestampFromWriter", request, purpose)
 
     def remove_writer(self, writer: str, stream: Stream) -> bool:
         """Remove a writer, so that watermarks no longer wait for it; return False if it has noted no time.
@@ -224,8 +221,7 @@ class EventTimeCalls(ControllerCalls):
         purpose = self._stream_purpose(f"remove writer '{writer}' from stream", stream, "READ_UPDATE")
         request = pb.RemoveWriterRequest(writer=writer, stream=make_stream_info(stream))
         reply: pb.RemoveWriterResponse = self._call("removeWriter", request, purpose)
-        if reply.result == pb.RemoveWriterResponse.STREAM_DOES_NOT_EXIST:
-            raise make_stream_not_found_error(stream)
-        if reply.result == pb.RemoveWriterResponse.INTERNAL_ERROR:
-            raise self._failed(purpose, "INTERNAL_ERROR")
-        return reply.result == pb.RemoveWriterResponse.SUCCESS
+        if reply.result == pb.RemoveWriterResponse.UNKNOWN_WRITER:
+            return False
+        self._check(reply, purpose)
+        return True

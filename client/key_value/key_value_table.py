@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
@@ -39,17 +39,16 @@ from ..wire.table_replies import (
     TableRead,
     TableSegmentInfo,
 )
-from .partitions import (
-    PageRequest,
-    PartitionsController,
-    PartitionSize,
-    TablePartitions,
-    find_next_start,
-    make_page_request,
-)
+from .partitions import PAGE, PartitionSize, TablePartitions, find_next_start
+
+if TYPE_CHECKING:
+    from ..controller.controller import Controller
 
 T = TypeVar("T")
 PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
+
+_CONFLICTS = (TableKeyBadVersion, TableKeyDoesNotExist)
+"""The replies to a write if an entry has another version."""
 
 ANY = wire.ANY_VERSION
 """Version for `put` and `delete`: whether or not there is an entry, and whatever its version is."""
@@ -73,16 +72,6 @@ class Entry:
 
     value: bytes = field(repr=False)
     version: int
-
-
-class TableController(PartitionsController, Protocol):
-    """The calls of the controller that a KeyValueTable needs."""
-
-    def create_key_value_table(
-        self, scope: str, name: str, partitions: int, primary_key_length: int, secondary_key_length: int = 0
-    ) -> bool: ...
-
-    def delete_key_value_table(self, scope: str, name: str) -> None: ...
 
 
 class KeyValueTable:
@@ -110,7 +99,7 @@ class KeyValueTable:
     def __init__(
         self,
         store: SegmentStore,
-        controller: TableController,
+        controller: Controller,
         scope: str,
         name: str,
         *,
@@ -148,7 +137,7 @@ class KeyValueTable:
 
     def check_writable(self) -> None:
         """Raise PermissionDeniedError if the user may not write to the table, before anything is written."""
-        self._store.token(self._stream, Access.WRITE)
+        self._store.tokens.token(self._stream, Access.WRITE)
 
     def get(self, key: bytes) -> Entry | None:
         """Return the entry of a key, or None."""
@@ -170,9 +159,7 @@ class KeyValueTable:
         return [entries.get(key) for key in keys]
 
     def _read(self, partition: int, keys: Sequence[bytes]) -> Sequence[TableEntry]:
-        def make(request_id: int, segment: str, token: str) -> bytes:
-            return wire.read_table(request_id, segment, token, keys)
-
+        make = partial(wire.read_table, keys=keys)
         reply = self._request(partition, Access.READ, "read", make, TableRead, keys=keys)
         assert isinstance(reply, TableRead)
         return reply.entries
@@ -204,20 +191,8 @@ class KeyValueTable:
                 )
         keys = [key for key, _, _ in writes]
         entries = [TableEntry(key, version, value) for key, value, version in writes]
-        repeated: list[None] = []
-        reply = self._retry_if_recreated(
-            lambda: self._request(
-                self._find_partition(keys),
-                Access.WRITE,
-                "write to",
-                lambda request_id, segment, token: wire.update_table_entries(request_id, segment, token, entries),
-                TableEntriesUpdated,
-                TableKeyBadVersion,
-                TableKeyDoesNotExist,
-                keys=keys,
-                repeated=repeated,
-            )
-        )
+        make = partial(wire.update_table_entries, entries=entries)
+        reply, repeated = self._write("write to", make, keys, TableEntriesUpdated, *_CONFLICTS)
         if isinstance(reply, TableEntriesUpdated):
             return list(reply.versions)
         if repeated:
@@ -238,22 +213,8 @@ class KeyValueTable:
 
         Raises ConditionalUpdateError if the entry does not have the given version.
         """
-        repeated: list[None] = []
-        reply = self._retry_if_recreated(
-            lambda: self._request(
-                self.find_partition(key),
-                Access.WRITE,
-                "remove from",
-                lambda request_id, segment, token: wire.remove_table_keys(
-                    request_id, segment, token, [TableKey(key, version)]
-                ),
-                TableKeysRemoved,
-                TableKeyBadVersion,
-                TableKeyDoesNotExist,
-                keys=[key],
-                repeated=repeated,
-            )
-        )
+        make = partial(wire.remove_table_keys, keys=[TableKey(key, version)])
+        reply, repeated = self._write("remove from", make, [key], TableKeysRemoved, *_CONFLICTS)
         if not isinstance(reply, TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._make_lost_race_error("removed")
 
@@ -264,17 +225,9 @@ class KeyValueTable:
         first attempt was lost, and that attempt has removed them all.
         """
         gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
-        reply = self._retry_if_recreated(
-            lambda: self._request(
-                self._find_partition(keys),
-                Access.WRITE,
-                "remove from",
-                lambda request_id, segment, token: wire.remove_table_keys(request_id, segment, token, gone),
-                TableKeysRemoved,
-                *((TableKeyBadVersion, TableKeyDoesNotExist) if versions is not None else ()),
-                keys=keys,
-            )
-        )
+        make = partial(wire.remove_table_keys, keys=gone)
+        conflicts = () if versions is None else _CONFLICTS
+        reply, _ = self._write("remove from", make, keys, TableKeysRemoved, *conflicts)
         if not isinstance(reply, TableKeysRemoved):
             raise self._make_lost_race_error("removed")
 
@@ -332,12 +285,12 @@ class KeyValueTable:
             partition += 1
 
     def _read_pages(
-        self, partition: int, request: PageRequest, expected: type[PageT], first: bytes, last: bytes
+        self, partition: int, request: Callable[..., bytes], expected: type[PageT], first: bytes, last: bytes
     ) -> Iterator[PageT]:
         bounds = [key for key in (first, last) if key]
         start: bytes | None = first
         while start is not None:
-            make = make_page_request(request, start, last)
+            make = partial(request, count=PAGE, first=start, last=last)
             reply = self._retry_if_recreated(
                 partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
             )
@@ -381,6 +334,21 @@ class KeyValueTable:
             )
         return partitions.pop()
 
+    def _write(self, action: str, make: Request, keys: Sequence[bytes], *expected: type[Reply]) -> tuple[Reply, bool]:
+        """Send a write of keys of one partition; return the reply, and whether an earlier attempt may have done it."""
+        repeated = False
+
+        def note() -> None:
+            nonlocal repeated
+            repeated = True
+
+        reply = self._retry_if_recreated(
+            lambda: self._request(
+                self._find_partition(keys), Access.WRITE, action, make, *expected, keys=keys, on_repeat=note
+            )
+        )
+        return reply, repeated
+
     def _request(
         self,
         partition: int,
@@ -389,21 +357,15 @@ class KeyValueTable:
         make: Request,
         *expected: type[Reply],
         keys: Sequence[bytes],
-        repeated: list[None] | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> Reply:
-        """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt."""
+        """Send a request about `keys` to a partition; see `SegmentStore.request`."""
         segments = self._partitions.ids()
         if partition >= len(segments):  # created again with fewer partitions while its entries are read
             raise make_segment_not_found_error(SegmentAddress(self._stream, partition))
         address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
-            address,
-            access,
-            f"{action} {self._title}:",
-            make,
-            *expected,
-            ErrorMessage,
-            on_repeat=None if repeated is None else lambda: repeated.append(None),
+            address, access, f"{action} {self._title}:", make, *expected, ErrorMessage, on_repeat=on_repeat
         )
         if isinstance(reply, ErrorMessage):
             raise self._find_refusal(address, keys, reply)

@@ -6,18 +6,21 @@ A partition is a table segment. Only users with READ_UPDATE learn the segments' 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import PermissionDeniedError
 
 from ..segments.failures import SegmentAddress, make_segment_not_found_error
-from ..segments.store import Request, SegmentStore
+from ..segments.store import SegmentStore
 from ..stream import Access, make_key_value_table_stream, make_segment_id
 from ..wire import commands as wire
-from ..wire.replies import NoSuchSegment, Reply
+from ..wire.replies import NoSuchSegment
 from ..wire.table_replies import TableEntriesRead, TableKeysRead, TableSegmentInfo
+
+if TYPE_CHECKING:
+    from ..controller.controller import Controller
 
 PROBED_STARTS = 1024
 """How often a table may have been deleted and created again before users with READ alone cannot find it any more."""
@@ -25,27 +28,16 @@ PROBED_STARTS = 1024
 _PROBES = (0, 1, 8, 64, 256, PROBED_STARTS)
 """Bounds of the numbers of earlier tables that are looked for at once."""
 
-_PAGE = 1000
+PAGE = 1000
 """Entries asked for at once. Segment stores answer with 200 to 1,400, however many are asked for and however large."""
 
 _PAGE_BYTES = 2 << 20
-
-PageRequest = Callable[[int, str, str, int, bytes, bytes], bytes]
-"""Makes the frame of a request from its id, the segment's name, a token, a number of entries, and two keys."""
-
-
-class PartitionsController(Protocol):
-    """The calls of the controller that TablePartitions needs."""
-
-    def key_value_table_partitions(self, scope: str, name: str) -> int: ...
-
-    def key_value_table_segments(self, scope: str, name: str) -> list[int]: ...
 
 
 class TablePartitions:
     """The segments of one table's partitions, as far as they are known. Thread-safe."""
 
-    def __init__(self, store: SegmentStore, controller: PartitionsController, scope: str, name: str) -> None:
+    def __init__(self, store: SegmentStore, controller: Controller, scope: str, name: str) -> None:
         self._store = store
         self._controller = controller
         self._scope = scope
@@ -114,24 +106,14 @@ class PartitionSize:
     @property
     def pages(self) -> int:
         """Return about how many pages hold all entries, at least one."""
-        return 1 + max(self.entries // _PAGE, self.bytes // _PAGE_BYTES)
+        return 1 + max(self.entries // PAGE, self.bytes // _PAGE_BYTES)
 
 
-def make_page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
-    """Return the request for a page from the key `start` on, up to the key `last` (b"": without end)."""
-    return lambda request_id, segment, token: request(request_id, segment, token, _PAGE, start, last)
-
-
-def find_next_start(page: Reply) -> bytes | None:
-    """Return the first key of the page after this one; None if there is no further page."""
-    if isinstance(page, TableEntriesRead) and page.entries:
-        return _find_next_key(page.entries[-1].key)
-    if isinstance(page, TableKeysRead) and page.keys:
-        return _find_next_key(page.keys[-1].key)
-    return None
-
-
-def _find_next_key(key: bytes) -> bytes | None:
-    """Return the key right after `key` among keys of its length; None after the last one."""
-    number = int.from_bytes(key, "big") + 1
-    return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None
+def find_next_start(page: TableEntriesRead | TableKeysRead) -> bytes | None:
+    """Return the first key of the page after this one, which has the same length; None if there is no further page."""
+    entries = page.entries if isinstance(page, TableEntriesRead) else page.keys
+    if not entries:
+        return None
+    last = entries[-1].key
+    number = int.from_bytes(last, "big") + 1
+    return number.to_bytes(len(last), "big") if number < 1 << 8 * len(last) else None

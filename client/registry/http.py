@@ -1,13 +1,16 @@
-"""Requests over HTTP/1.1 to the schema registry, and the errors that its refusals become."""
+"""Requests to the schema registry over HTTP/1.1: tried again, checked, and refused by name."""
 
 from __future__ import annotations
 
 import enum
+import logging
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
@@ -22,16 +25,30 @@ from pyspark_pravega.errors import (
     RegistryError,
     SchemaExistsError,
     SchemaNotFoundError,
+    ServerTimeoutError,
     ServerUnavailableError,
+    Unreached,
 )
 
-from ..config import Endpoint
+from .. import tls
+from ..config import ClientConfig, Endpoint
+from ..credentials import make_authorization_header
+from ..retry import FirstContact, describe_unreached, retry
+
+_log = logging.getLogger(__name__)
+
+Parsed = TypeVar("Parsed")
 
 _KEPT = 64
 """Most idle connections that are kept: many statements may run at the same time, each with several requests."""
 
 _LONGEST_REASON = 300
 """Most characters of the registry's own words in a message."""
+
+_NEVER_ANSWERED = (
+    ". Registry 0.6.0 never answers when a schema is added to a group of format Any that has the type name in another "
+    "format"
+)
 
 
 class HttpServer:
@@ -113,11 +130,37 @@ class Right(enum.Enum):
     ADD_CODEC = "add a codec to"
 
 
-def make_refusal(
-    response: httpx.Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
-) -> PravegaError:
+@dataclass(frozen=True)
+class Request:
+    """A request, the group that it is about, and the right that it needs there."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    group: str | None = None
+    right: Right = Right.READ
+
+    @classmethod
+    def of_group(
+        cls,
+        method: str,
+        group: str,
+        rest: str = "",
+        *,
+        body: Mapping[str, Any] | None = None,
+        right: Right = Right.READ,
+    ) -> Request:
+        """Return a request for a group, or for what has the path `rest` in it."""
+        # Special characters, `/` and blanks are escaped, and dots in `.` and `..`.
+        name = group.replace(".", "%2E") if group in (".", "..") else quote(group, safe="")
+        path = f"/v1/groups/{name}/{rest}" if rest else f"/v1/groups/{name}"
+        return cls(method, path, body=body, group=group, right=right)
+
+
+def make_refusal(response: httpx.Response, endpoint: Endpoint, request: Request, namespace: str | None) -> PravegaError:
     """Make the error for a status that is not a success."""
-    status = response.status_code
+    status, group, right = response.status_code, request.group, request.right
     reason = _read_reason(response)
     path = response.request.url.path
     if group is None:
@@ -192,3 +235,113 @@ def _name_needed_permission(namespace: str | None, group: str | None, right: Rig
     if right is Right.ADD_CODEC:
         return f"{resource}/codecs:*,READ"
     return f"{resource},READ" if right is Right.READ else f"{resource},READ_UPDATE"
+
+
+class RegistryRequests:
+    """Sends requests about one namespace (None is the default one) and keeps the connections."""
+
+    def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact) -> None:
+        if config.registry_uri is None:
+            raise InvalidOptionError(
+                "no schema registry address is set; set PRAVEGA_SCHEMA_REGISTRY_URI or 'schema-registry-uri', for "
+                "example to http://localhost:9092"
+            )
+        self._config = config
+        self._namespace = namespace
+        self._first_contact = first_contact
+        secure = urlsplit(config.registry_uri).scheme == "https"
+        self._http = HttpServer(config.registry_uri, tls.make_ssl_context(config) if secure else None)
+        self.endpoint = self._http.endpoint
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def ask(self, request: Request, parse: Callable[[Any], Parsed]) -> Parsed:
+        """Send a request that is safe to repeat, and return what `parse` makes of the JSON of its answer.
+
+        Raises ProtocolError if the answer is no JSON, or `parse` finds another form than it expects.
+        """
+        response = self.send(request)
+        what = f"{request.method} {request.path}"
+        try:
+            reply = response.json()
+        except ValueError as error:
+            raise ProtocolError(
+                f"the answer of the server at {self.endpoint} to {what} is not JSON; is it a schema registry?"
+            ) from error
+        try:
+            return parse(reply)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProtocolError(
+                f"the registry's answer to {what} does not have the expected form ({error!r})"
+            ) from error
+
+    def send(self, request: Request, tries: list[float] | None = None) -> httpx.Response:
+        """Send a request that is safe to repeat, and add to `tries` the seconds that each try had left."""
+
+        def send(seconds: float) -> httpx.Response:
+            if tries is not None:
+                tries.append(seconds)
+            return self._send_once(request, seconds)
+
+        return retry(
+            send, timeout=self._config.retry_timeout, transient=is_transient, first_contact=self._first_contact
+        )
+
+    def _send_once(self, request: Request, seconds: float) -> httpx.Response:
+        method, path = request.method, request.path
+        parameters = dict(request.query)
+        if self._namespace is not None:
+            parameters["namespace"] = self._namespace
+        authorization = make_authorization_header(self._config.effective_registry_credentials)
+        limit = min(self._config.request_timeout, seconds)
+        started = time.monotonic()
+        try:
+            response = self._http.request(
+                method,
+                path,
+                query=parameters,
+                body=request.body,
+                headers={"Accept": "application/json"}
+                | ({} if authorization is None else {"Authorization": authorization}),
+                seconds=limit,
+            )
+        except (httpx.HTTPError, OSError) as error:
+            raise self._unreachable(error, method, path, limit) from error
+        self._first_contact.note_answer()
+        _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
+        if response.status_code in UNAVAILABLE_STATUS:
+            raise ServerUnavailableError(
+                f"the schema registry at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
+            )
+        if response.is_success:
+            return response
+        raise make_refusal(response, self.endpoint, request, self._namespace)
+
+    def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
+        name = f"the schema registry at {self.endpoint}"
+        if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+            return ServerTimeoutError(
+                f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
+                "protocol of the address (http:// or https://)?"
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return ServerTimeoutError(
+                f"{name} did not answer {method} {path} within {limit:.3g} s. It hangs or is overloaded: look at its "
+                "log, or raise the request timeout" + (_NEVER_ANSWERED if method == "POST" else "")
+            )
+        if isinstance(error, httpx.HTTPError):
+            return ServerUnavailableError(
+                f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
+            )
+        failure = tls.make_connection_error(error, self.endpoint)
+        if not isinstance(failure, ServerUnavailableError):
+            return failure
+        why = describe_unreached(error)
+        unavailable = ServerUnavailableError(
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
+            "Pravega user lacks rights runs without ever opening its port; its log says so"
+        )
+        unavailable.unreached = None if why is None else Unreached(name, why)
+        return unavailable

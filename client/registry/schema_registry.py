@@ -7,16 +7,14 @@ header has an encoding id, which stands for a schema version and a codec. Other 
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError, SchemaExistsError, SchemaNotFoundError
 
 from ..config import ClientConfig
 from ..retry import FirstContact
-from .http import Right
+from .http import RegistryRequests, Request, Right
 from .registry_types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
-from .requests import RegistryRequests, Request
 
 _PAGE = 100
 
@@ -55,9 +53,7 @@ class SchemaRegistry:
     def __enter__(self) -> SchemaRegistry:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[ClientConfig, str | None]]:

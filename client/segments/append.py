@@ -12,7 +12,6 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
@@ -20,11 +19,11 @@ from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailabl
 from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
-from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
-from .append_blocks import AppendBlock, Ranges, cut_into_blocks, find_blocks
+from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo
+from .append_blocks import AppendBlock, add_range, cut_into_blocks, find_blocks
 from .connection import Connection
 from .delegation import compute_refresh_time
-from .failures import TRANSIENT, SegmentAddress, make_reply_error
+from .failures import TRANSIENT, SegmentAddress
 from .fetch import read_bytes
 from .store import SegmentStore
 
@@ -95,7 +94,7 @@ class SegmentAppender:
         self._blocks: deque[AppendBlock] = deque()
         self._in_flight = 0
         self._in_flight_bytes = 0
-        self._ranges = Ranges()
+        self._ranges: list[tuple[int, int]] = []
         self._known_end = 0
         # A task that was killed may have left blocks on their way, which are stored after this appender's set-up.
         self._late_blocks = _LATE_BLOCKS_OF_OTHERS
@@ -107,9 +106,7 @@ class SegmentAppender:
     def __enter__(self) -> SegmentAppender:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -123,9 +120,9 @@ class SegmentAppender:
     def ranges(self) -> list[tuple[int, int]]:
         """Return the ranges of the segment (first byte, byte after the last) that this appender itself has stored.
 
-        They are in order, and hold all events acknowledged so far except `skipped_events`.
+        They are in order, joined if adjacent, and hold all events acknowledged so far except `skipped_events`.
         """
-        return self._ranges.as_list()
+        return list(self._ranges)
 
     @property
     def pending(self) -> list[tuple[memoryview, int]]:
@@ -233,7 +230,7 @@ class SegmentAppender:
         self._in_flight += 1
         self._in_flight_bytes += size
         try:
-            connection.send_parts([wire.append_block_header(self._writer_id, size), block.data, end])
+            connection.send(wire.append_block_header(self._writer_id, size), block.data, end)
         except TRANSIENT:
             # The segment store may have said why before it closed the connection.
             while connection.has_input():
@@ -253,14 +250,12 @@ class SegmentAppender:
             raise self._failure(reply)
 
     def _failure(self, reply: Reply) -> PravegaError:
-        if isinstance(reply, WrongHost):
-            self._store.forget_location(self._address.stream, self._address.segment_id)
-        return make_reply_error(reply, self._address, Access.WRITE, "append to")
+        return self._store.make_refusal(reply, self._address, Access.WRITE, "append to", renew=False)
 
     def _connect(self, seconds: float) -> None:
         """Connect, ask how many events are stored, and leave those out."""
         stream, segment_id = self._address.stream, self._address.segment_id
-        token = self._store.token(stream, Access.WRITE)
+        token = self._store.tokens.token(stream, Access.WRITE)
         endpoint = self._store.location(stream, segment_id)
         connection = self._connection = self._store.pool.borrow(endpoint, seconds, writing=True)
         try:
@@ -268,7 +263,7 @@ class SegmentAppender:
         except TRANSIENT:
             if not connection.used_before:
                 # An expired token makes the segment store close the connection without a word.
-                self._store.renew_token(stream, Access.WRITE)
+                self._store.tokens.invalidate(stream, Access.WRITE)
                 raise
             connection.close()
             self._store.pool.forget(endpoint)
@@ -362,8 +357,8 @@ class SegmentAppender:
             self._note_range(end - len(last), end)
 
     def _note_range(self, start: int, end: int) -> None:
-        self._ranges.add(start, end)
         self._known_end = end
+        add_range(self._ranges, start, end)
 
     def _locate(self, blocks: list[AppendBlock], before: int | None = None) -> None:
         """Find stored blocks by reading back the bytes between the known ones and `before` (default: the end)."""

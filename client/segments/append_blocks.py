@@ -31,14 +31,20 @@ class AppendBlock:
 
     def drop_first(self, events: int) -> None:
         """Leave out the first events, which are already stored. Raises ProtocolError for wrong frames."""
-        starts, _, consumed = split(self.data, 0, len(self.data), available=len(self.data))
-        if len(starts) != self.events or consumed != len(self.data):
-            raise ProtocolError(
-                f"a block of {len(self.data):,} bytes holds {len(starts):,} whole events, not the {self.events:,} "
-                "it was given with"
-            )
+        starts, _ = _split_whole(self.data, self.events)
         self.data = self.data[int(starts[events]) - HEADER_BYTES :]
         self.events -= events
+
+
+def _split_whole(data: memoryview, events: int) -> tuple[Offsets, Offsets]:
+    """Return the positions of payloads and their lengths. Raises ProtocolError for another number of whole events."""
+    starts, lengths, consumed = split(data, 0, len(data), available=len(data))
+    if len(starts) != events or consumed != len(data):
+        raise ProtocolError(
+            f"a block of {len(data):,} bytes holds {len(starts):,} whole events, not {events:,}, the number that "
+            "it was given with"
+        )
+    return starts, lengths
 
 
 def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[AppendBlock]:
@@ -49,9 +55,7 @@ def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterato
     if len(data) <= wire.MAX_BLOCK:
         yield AppendBlock(data, events, first_number + events - 1)
         return
-    starts, lengths, consumed = split(data, 0, len(data), available=len(data))
-    if len(starts) != events or consumed != len(data):
-        raise ProtocolError(f"a block of {len(data):,} bytes holds {len(starts):,} whole events, not {events:,}")
+    starts, lengths = _split_whole(data, events)
     ends = starts + lengths
     done = begin = 0
     while done < events:
@@ -66,26 +70,11 @@ def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterato
         done, begin = fitting, end
 
 
-class Ranges:
-    """The ranges of a segment that hold one appender's events: disjoint, ascending, and joined if adjacent."""
-
-    def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
-
-    def add(self, start: int, end: int) -> None:
-        """Add a range, which must not begin before the end of the last one."""
-        if self._ranges and self._ranges[-1][1] == start:
-            start = self._ranges.pop()[0]
-        self._ranges.append((start, end))
-
-    @property
-    def end(self) -> int:
-        """Return the end of the last range; 0 if there is none."""
-        return self._ranges[-1][1] if self._ranges else 0
-
-    def as_list(self) -> list[tuple[int, int]]:
-        """Return all ranges as (first byte, byte after the last)."""
-        return list(self._ranges)
+def add_range(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a range of a segment, which must not begin before the end of the last one; join it to an adjacent one."""
+    if ranges and ranges[-1][1] == start:
+        start = ranges.pop()[0]
+    ranges.append((start, end))
 
 
 def find_blocks(content: bytes | bytearray, blocks: Sequence[AppendBlock]) -> list[tuple[int, int]] | None:

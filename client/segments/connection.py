@@ -10,7 +10,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
 
@@ -133,15 +133,8 @@ class Connection:
         self._last_request_id += 1
         return self._last_request_id
 
-    def send(self, frames: bytes) -> None:
-        """Send whole frames."""
-        try:
-            self._socket.sendall(frames)
-        except OSError as error:
-            raise self._make_lost_error(error) from error
-
-    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Send frames that are given in parts, without joining the parts where the socket allows it."""
+    def send(self, *parts: bytes | memoryview) -> None:
+        """Send whole frames, which may be given in parts, without joining the parts where the socket allows it."""
         try:
             if self._tls is not None:
                 for part in parts:
@@ -157,29 +150,22 @@ class Connection:
         except OSError as error:
             raise self._make_lost_error(error) from error
 
-    def receive(self) -> Reply:
-        """Wait for the next reply and return it, but skip signs of life. Raises ProtocolError for other bytes."""
-        while True:
-            command, size = self._receive_header()
-            reply = wire.decode(command, self._receive_bytes(size))
-            if not isinstance(reply, KeepAlive):
-                return reply
+    def receive(self, reading: tuple[str, BufferFor] | None = None) -> Reply:
+        """Wait for the next reply and return it, but skip signs of life. Raises ProtocolError for other bytes.
 
-    def receive_read(self, segment: str, buffer_for: BufferFor) -> Reply:
-        """Receive as `receive` does, but put the bytes of a SegmentRead of `segment` into the memory of `buffer_for`.
-
-        If the connection fails within these bytes, `partial_read` says how many have arrived.
+        `reading`: the bytes of a SegmentRead of this segment go into the memory of this function. If the connection
+        fails within these bytes, `partial_read` says how many have arrived.
         """
         self.partial_read = None
         while True:
             command, size = self._receive_header()
-            if command == SegmentRead.command:
-                return self._receive_segment_read(segment, size, buffer_for)
+            if reading is not None and command == SegmentRead.command:
+                return self._receive_segment_read(size, *reading)
             reply = wire.decode(command, self._receive_bytes(size))
             if not isinstance(reply, KeepAlive):
                 return reply
 
-    def _receive_segment_read(self, segment: str, size: int, buffer_for: BufferFor) -> SegmentRead:
+    def _receive_segment_read(self, size: int, segment: str, buffer_for: BufferFor) -> SegmentRead:
         name = encode_text(segment)
         head = len(name) + _READ_FIELDS.size
         if size < head + INT64.size:

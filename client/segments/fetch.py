@@ -17,7 +17,7 @@ from .. import cancellation
 from ..retry import retry
 from ..stream import Access
 from ..wire import commands as wire
-from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
+from ..wire.replies import NoSuchSegment, SegmentIsTruncated, SegmentRead
 from .connection import Connection
 from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error, make_segment_not_found_error
 from .store import SegmentStore
@@ -125,10 +125,10 @@ class SegmentFetch:
             while self._todo and len(self._outstanding) < _IN_FLIGHT:
                 offset, size = self._todo.popleft()
                 self._outstanding[offset] = size
-                token = self._store.token(stream, Access.READ)
+                token = self._store.tokens.token(stream, Access.READ)
                 # The offset is the request id too, since some refusals carry one in place of the other.
                 connection.send(wire.read_segment(offset, self._name, offset, size, token))
-            reply = connection.receive_read(self._name, self._find_place)
+            reply = connection.receive((self._name, self._find_place))
             if isinstance(reply, SegmentRead):
                 self._take(reply)
                 connection.set_timeout(self._store.config.request_timeout)
@@ -136,7 +136,8 @@ class SegmentFetch:
                 self.close()
                 return reply.start_offset
             else:
-                self._handle_refusal(reply)
+                renew, self._renewed = not self._renewed, self._renewed or is_token_expired(reply)
+                raise self._store.make_refusal(reply, self._address, Access.READ, "read", renew=renew)
         return None
 
     def _find_place(self, offset: int, size: int) -> memoryview:
@@ -166,17 +167,6 @@ class SegmentFetch:
             raise self._make_too_short_error(reply.offset)
         else:
             raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
-
-    def _handle_refusal(self, reply: Reply) -> None:
-        problem = make_reply_error(reply, self._address, Access.READ, "read")
-        if isinstance(reply, WrongHost):
-            self._store.forget_location(self._address.stream, self._address.segment_id)
-        elif is_token_expired(reply) and not self._renewed:
-            self._renewed = True
-            problem = self._store.replace_expired_token(self._address.stream, Access.READ)
-        elif isinstance(reply, NoSuchSegment):
-            problem = make_segment_not_found_error(self._address) if self._address.transaction is None else problem
-        raise problem
 
     def _lose_connection(self) -> bool:
         """Forget the connection, to ask again for the missing bytes; return whether there was a connection."""

@@ -9,9 +9,9 @@ from pyspark_pravega.errors import DataLossError, ServerUnavailableError
 from ..retry import retry
 from ..stream import Access
 from ..wire import commands as wire
-from ..wire.replies import NoSuchSegment, Reply, SegmentIsSealed, SegmentIsTruncated, SegmentRead, WrongHost
+from ..wire.replies import NoSuchSegment, Reply, SegmentIsSealed, SegmentIsTruncated, SegmentRead
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error
+from .failures import TRANSIENT, SegmentAddress
 from .store import SegmentStore
 
 
@@ -81,7 +81,7 @@ class SegmentFollower:
             self._connection.set_timeout(config.request_timeout)
             self._asked = False
         if not self._asked and not self.sealed:
-            token = self._store.token(stream, Access.READ)
+            token = self._store.tokens.token(stream, Access.READ)
             self._connection.send(wire.read_segment(self.offset, self._address.name, self.offset, wire.MAX_READ, token))
             self._asked = True
         return self._connection
@@ -97,7 +97,7 @@ class SegmentFollower:
                 )
             self.offset = reply.start_offset
             return
-        if isinstance(reply, NoSuchSegment) and self._store.stream_exists(stream):
+        if isinstance(reply, NoSuchSegment) and self._store.controller.stream_exists(stream):
             if self._fail_on_data_loss:
                 raise DataLossError(
                     f"segment '{name}' was removed by truncation before its bytes from {self.offset:,} on could be "
@@ -108,11 +108,7 @@ class SegmentFollower:
         if isinstance(reply, SegmentIsSealed) and self._is_at_end():
             self.sealed = True
             return
-        if is_token_expired(reply):
-            raise self._store.replace_expired_token(stream, Access.READ)
-        if isinstance(reply, WrongHost):
-            self._store.forget_location(stream, self._address.segment_id)
-        raise make_reply_error(reply, self._address, Access.READ, "read")
+        raise self._store.make_refusal(reply, self._address, Access.READ, "read", renew=True)
 
     def _is_at_end(self) -> bool:
         segment_id = self._address.segment_id

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
+from typing import Any
 
 from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, StreamNotFoundError
 
@@ -110,9 +111,8 @@ class KnownStreams:
             segment = min(infos or self._controller.head(stream).positions)
             time = self._find_creation_time(stream, segment)
             creation = None if time is None else (segment, time)
-            facts = replace(self._find(stream), creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
-            self._known.put(stream, facts)
-        return self._find(stream).creation
+            facts = self._note(stream, creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
+        return facts.creation
 
     def _find_creation_time(self, stream: Stream, segment: int) -> int | None:
         try:
@@ -128,7 +128,7 @@ class KnownStreams:
         infos = self._store.segment_infos(stream, facts.segments)
         if all(segment in infos and not infos[segment].sealed for segment in facts.current):
             return infos
-        self._known.put(stream, replace(facts, segments=(), current=()))
+        self._note(stream, segments=(), current=())
         return None
 
     def find_origin_if_whole(self, stream: Stream) -> int | None:
@@ -155,11 +155,10 @@ class KnownStreams:
         """
         if all(info.sealed for info in infos.values()):
             return
-        facts = self._find(stream)
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         open_ones = {segment for segment, info in infos.items() if not info.sealed}
         if current and set(current) <= open_ones & set(segments):
-            self._known.put(stream, replace(facts, segments=tuple(segments), current=current))
+            self._note(stream, segments=tuple(segments), current=current)
 
     def is_cut(self, cut: StreamCut) -> bool:
         """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
@@ -170,7 +169,7 @@ class KnownStreams:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
-            self._known.put(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
+            self._note(cut.stream, cover=frozenset(cut.positions))
         return valid
 
     def find_infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
@@ -204,7 +203,7 @@ class KnownStreams:
                 with ThreadPoolExecutor(_THREADS) as threads:
                     for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):
                         by_segment |= _select(missing, ranges)
-            self._known.put(stream, replace(self._find(stream), ranges=by_segment))
+            self._note(stream, ranges=by_segment)
         return by_segment
 
     def _list_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
@@ -219,9 +218,7 @@ class KnownStreams:
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
         """Note whether the schema registry has a schema of the stream."""
-        facts = self._find(stream)
-        if facts.registered != registered:
-            self._known.put(stream, replace(facts, registered=registered))
+        self._note(stream, registered=registered)
 
     def is_logged(self, stream: Stream) -> bool:
         """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
@@ -229,9 +226,7 @@ class KnownStreams:
 
     def note_logged(self, stream: Stream) -> None:
         """Note that a commit log mentions the stream."""
-        facts = self._find(stream)
-        if not facts.logged:
-            self._known.put(stream, replace(facts, logged=True))
+        self._note(stream, logged=True)
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
         """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
@@ -242,12 +237,15 @@ class KnownStreams:
         facts = self._find(stream)
         if exists != (encoding_id in facts.encodings):
             others = tuple(known_id for known_id in facts.encodings if known_id != encoding_id)
-            self._known.put(
-                stream, replace(facts, encodings=(*others, encoding_id)[-_ENCODINGS:] if exists else others)
-            )
+            self._note(stream, encodings=(*others, encoding_id)[-_ENCODINGS:] if exists else others)
 
     def _find(self, stream: Stream) -> _Known:
         return self._known.find(stream) or _Known()
+
+    def _note(self, stream: Stream, **facts: Any) -> _Known:
+        noted = replace(self._find(stream), **facts)
+        self._known.put(stream, noted)
+        return noted
 
 
 def _select(segment_ids: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:

@@ -229,7 +229,7 @@ class SegmentRangeReader:
     def _skip_removed_segment(self) -> int:
         """Return the end of the range, since the segment is gone. Raises StreamNotFoundError if the stream is too."""
         stream = self._address.stream
-        if not self._store.stream_exists(stream):
+        if not self._store.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"there is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while it was "
                 "being read. If it is created again, start a streaming query with a new checkpoint location"

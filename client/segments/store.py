@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, cast
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
@@ -81,8 +80,8 @@ class SegmentStore:
     def __init__(self, config: ClientConfig, controller: SegmentLocator, tokens: DelegationTokens) -> None:
         self.config = config
         self.pool = ConnectionPool(config)
-        self._controller = controller
-        self._tokens = tokens
+        self.controller = controller
+        self.tokens = tokens
         self._locations: dict[tuple[Stream, int], Endpoint] = {}
         self._lock = threading.Lock()
 
@@ -93,9 +92,7 @@ class SegmentStore:
     def __enter__(self) -> SegmentStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -106,21 +103,18 @@ class SegmentStore:
         with self._lock:
             self._locations[stream, segment_id] = endpoint
 
-    def seed_token(self, stream: Stream, token: str, access: Access | None = None) -> None:
-        """Note a delegation token, so that the controller is asked only when it expires.
-
-        `access` is by default what the token itself grants.
-        """
-        granted = read_granted_access(token) if access is None else access
+    def seed_token(self, stream: Stream, token: str) -> None:
+        """Note a delegation token for what it grants, so that the controller is asked only when it expires."""
+        granted = read_granted_access(token)
         for right in (granted,) if granted is Access.READ else tuple(Access):
-            self._tokens.seed(stream, right, token)
+            self.tokens.seed(stream, right, token)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment, as last known. The first call asks the controller."""
         with self._lock:
             location = self._locations.get((stream, segment_id))
         if location is None:
-            location = self._controller.segment_location(stream, segment_id)
+            location = self.controller.segment_location(stream, segment_id)
             self.seed_location(stream, segment_id, location)
         return location
 
@@ -140,22 +134,20 @@ class SegmentStore:
         with self._lock:
             self._locations.pop((stream, segment_id), None)
 
-    def stream_exists(self, stream: Stream) -> bool:
-        """Return whether the stream exists; if it does, a missing segment was truncated."""
-        return self._controller.stream_exists(stream)
+    def make_refusal(
+        self, reply: Reply, address: SegmentAddress, access: Access, action: str, *, renew: bool
+    ) -> PravegaError:
+        """Make the error for an unexpected reply, as `make_reply_error` does, but let the next try do better.
 
-    def token(self, stream: Stream, access: Access) -> str:
-        """Return a delegation token for a stream that has not expired; "" without authentication."""
-        return self._tokens.token(stream, access)
-
-    def renew_token(self, stream: Stream, access: Access) -> None:
-        """Forget a token that was refused as expired; the next call asks the controller."""
-        self._tokens.invalidate(stream, access)
-
-    def replace_expired_token(self, stream: Stream, access: Access) -> ServerUnavailableError:
-        """Renew a token that a reply calls expired, and return an error after which the request is sent again."""
-        self.renew_token(stream, access)
-        return ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
+        The location of a segment that has moved is forgotten. If `renew` is set, a token that the reply calls expired
+        is renewed, and the error is a ServerUnavailableError.
+        """
+        if isinstance(reply, WrongHost):
+            self.forget_location(address.stream, address.segment_id)
+        elif renew and is_token_expired(reply):
+            self.tokens.invalidate(address.stream, access)
+            return ServerUnavailableError(f"the delegation token of stream '{address.stream}' has expired")
+        return make_reply_error(reply, address, access, action)
 
     def request(
         self,
@@ -200,15 +192,11 @@ class SegmentStore:
                 if isinstance(reply, expected):
                     replies[address] = reply
                     continue
-                problem = make_reply_error(reply, address, access, action)
-                if isinstance(reply, WrongHost):
-                    self.forget_location(address.stream, address.segment_id)
-                elif is_token_expired(reply) and address not in renewed:
+                again = self.make_refusal(reply, address, access, action, renew=address not in renewed)
+                if not isinstance(again, ServerUnavailableError):
+                    raise again
+                if is_token_expired(reply):
                     renewed.add(address)
-                    problem = self.replace_expired_token(address.stream, access)
-                else:
-                    raise problem
-                again = problem
             uncertain = False
             if again is not None:
                 raise again
@@ -262,7 +250,7 @@ class SegmentStore:
         for address in addresses:
             request_id = connection.take_request_id()
             outstanding[request_id] = address
-            frames.append(make(request_id, address.name, self.token(address.stream, access)))
+            frames.append(make(request_id, address.name, self.tokens.token(address.stream, access)))
         connection.send(b"".join(frames))
         results = []
         while outstanding:
@@ -316,30 +304,27 @@ class SegmentStore:
 
         Raises SegmentNotFoundError or TransactionNotOpenError.
         """
-        reply = self.request(
-            SegmentAddress(stream, segment_id, transaction),
-            Access.READ,
-            "read an attribute of",
-            lambda request_id, segment, token: wire.get_attribute(request_id, segment, name, token),
-            SegmentAttribute,
-        )
-        assert isinstance(reply, SegmentAttribute)
-        return None if reply.value == wire.NO_EVENT_NUMBER else reply.value
+        return self._attributes(stream, [segment_id], name, transaction)[segment_id]
 
     def creation_times(self, stream: Stream, segment_ids: Sequence[int]) -> dict[int, int | None]:
         """Return when each segment was created, in milliseconds by its segment store's clock, as far as that is known.
 
         Raises SegmentNotFoundError.
         """
+        return self._attributes(stream, segment_ids, _CREATION_TIME)
+
+    def _attributes(
+        self, stream: Stream, segment_ids: Sequence[int], name: uuid.UUID, transaction: uuid.UUID | None = None
+    ) -> dict[int, int | None]:
         replies = self.request_all(
-            [SegmentAddress(stream, segment_id) for segment_id in segment_ids],
+            [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
             Access.READ,
             "read an attribute of",
-            lambda request_id, segment, token: wire.get_attribute(request_id, segment, _CREATION_TIME, token),
+            lambda request_id, segment, token: wire.get_attribute(request_id, segment, name, token),
             SegmentAttribute,
         )
-        times = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
-        return {segment_id: None if time == wire.NO_EVENT_NUMBER else time for segment_id, time in times.items()}
+        values = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
+        return {segment_id: None if value == wire.NO_EVENT_NUMBER else value for segment_id, value in values.items()}
 
     def update_attribute(
         self,

@@ -95,6 +95,11 @@ def _frame(command: int, *fields: bytes) -> bytes:
     return HEADER.pack(command, len(body)) + body
 
 
+def _request(command: int, request_id: int, segment: str, token: str, *fields: bytes) -> bytes:
+    """Return a request that begins with its id, the segment and the token."""
+    return _frame(command, INT64.pack(request_id), encode_text(segment), encode_text(token), *fields)
+
+
 def pack_hello() -> bytes:
     """Return the first frame in both directions: the versions spoken."""
     return _frame(_HELLO, HEADER.pack(WIRE_VERSION, OLDEST_COMPATIBLE_VERSION))
@@ -122,7 +127,7 @@ def read_segment(request_id: int, segment: str, offset: int, length: int, token:
 
 def get_segment_info(request_id: int, segment: str, token: str) -> bytes:
     """Ask for the length, the truncation point and the state of a segment."""
-    return _frame(_GET_STREAM_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
+    return _request(_GET_STREAM_SEGMENT_INFO, request_id, segment, token)
 
 
 def pack_setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str) -> bytes:
@@ -153,7 +158,7 @@ def append_block_end(
 
 def seal_segment(request_id: int, segment: str, token: str) -> bytes:
     """Seal a segment against appends. The server requires only a READ token: callers must check the right to write."""
-    return _frame(_SEAL_SEGMENT, INT64.pack(request_id), encode_text(segment), encode_text(token))
+    return _request(_SEAL_SEGMENT, request_id, segment, token)
 
 
 def get_attribute(request_id: int, segment: str, attribute: uuid.UUID, token: str) -> bytes:
@@ -175,42 +180,36 @@ def update_attribute(
 
 def get_table_info(request_id: int, segment: str, token: str) -> bytes:
     """Ask for the state of a key-value table's partition, which includes its key length."""
-    return _frame(_GET_TABLE_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
+    return _request(_GET_TABLE_SEGMENT_INFO, request_id, segment, token)
 
 
 def update_table_entries(request_id: int, segment: str, token: str, entries: Sequence[TableEntry]) -> bytes:
     """Write entries atomically; each has the version that is expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
     written = [_pack_table_key(entry.key, entry.version) + _pack_table_value(entry.value) for entry in entries]
-    return _frame(
-        _UPDATE_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token),
-        INT32.pack(len(entries)), *written, _NULL_TABLE_SEGMENT_OFFSET,
-    )  # fmt: skip
+    fields = (INT32.pack(len(entries)), *written, _NULL_TABLE_SEGMENT_OFFSET)
+    return _request(_UPDATE_TABLE_ENTRIES, request_id, segment, token, *fields)
 
 
 def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[TableKey]) -> bytes:
     """Remove keys atomically; each has the version that is expected. With `ANY_VERSION` it need not exist."""
-    return _frame(
-        _REMOVE_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token),
-        _pack_table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET,
-    )  # fmt: skip
+    fields = (_pack_table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET)
+    return _request(_REMOVE_TABLE_KEYS, request_id, segment, token, *fields)
 
 
 def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes]) -> bytes:
     """Ask for the entries of keys."""
     table_keys = _pack_table_keys([TableKey(key, ANY_VERSION) for key in keys])
-    return _frame(_READ_TABLE, INT64.pack(request_id), encode_text(segment), encode_text(token), table_keys)
+    return _request(_READ_TABLE, request_id, segment, token, table_keys)
 
 
 def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of keys from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
-    page = _pack_page(count, first, last)
-    return _frame(_READ_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
+    return _request(_READ_TABLE_KEYS, request_id, segment, token, _pack_page(count, first, last))
 
 
 def read_table_entries(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of entries from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
-    page = _pack_page(count, first, last)
-    return _frame(_READ_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
+    return _request(_READ_TABLE_ENTRIES, request_id, segment, token, _pack_page(count, first, last))
 
 
 def _pack_page(count: int, first: bytes, last: bytes) -> bytes:

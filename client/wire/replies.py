@@ -152,19 +152,14 @@ class SegmentAttributeUpdated(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure(Reply):
-    """The base of the replies that report a failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentFailure(Failure):
+class SegmentFailure(Reply):
     """A failure that names the segment alone."""
 
     segment: TracedText
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetFailure(Failure):
+class OffsetFailure(Reply):
     """A failure that names the segment, and an offset in it."""
 
     segment: TracedText
@@ -172,7 +167,7 @@ class OffsetFailure(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class WrongHost(Failure):
+class WrongHost(Reply):
     """Another segment store has the segment's container: ask the controller again."""
 
     command = 50
@@ -202,7 +197,7 @@ class NoSuchSegment(OffsetFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidEventNumber(Failure):
+class InvalidEventNumber(Reply):
     """The compare-and-set of a writer's event number failed: another connection writes with the same id."""
 
     command = 55
@@ -212,7 +207,7 @@ class InvalidEventNumber(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentIsTruncated(Failure):
+class SegmentIsTruncated(Reply):
     """A read began before the segment's first byte `start_offset`; `offset` is where the read was to begin."""
 
     command = 56
@@ -222,7 +217,7 @@ class SegmentIsTruncated(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class OperationUnsupported(Failure):
+class OperationUnsupported(Reply):
     """The server does not support `operation` on this segment."""
 
     command = 57
@@ -230,7 +225,7 @@ class OperationUnsupported(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class AuthTokenCheckFailed(Failure):
+class AuthTokenCheckFailed(Reply):
     """The delegation token was refused. For reads `request_id` holds the OFFSET of the request."""
 
     command = 60
@@ -239,7 +234,7 @@ class AuthTokenCheckFailed(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorMessage(Failure):
+class ErrorMessage(Reply):
     """The server refused the request's arguments, with a reason."""
 
     command = 61

@@ -13,10 +13,22 @@ from typing import TypeVar
 
 from pyspark_pravega.errors import ProtocolError
 
+from .fields import encode_text
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 _FORMAT = 0
+
+_INT = {"B": (0x7F, 0), "H": (0x3FFF, 0x8000), "I": (0x3FFFFFFF, 0xC0000000)}
+_LONG = {"B": (0x3F, 0), "H": (0x3FFF, 0x4000), "I": (0x3FFFFFFF, 0x80000000), "Q": (1 << 62, 0b11 << 62)}
+_SIGNED_LONG = {
+    "B": (0x1F, 0),
+    "H": (0x1FFF, 0x2000),
+    "I": (0x1FFFFFFF, 0x40000000),
+    "Q": (1 << 61, 0b11 << 61),
+}
+"""The sizes of compact numbers by their formats of `struct`: the largest number, and the bits that mark the size."""
 
 
 class VersionedWriter:
@@ -34,9 +46,8 @@ class VersionedWriter:
         self._parts.append(struct.pack(">" + form, *values))
 
     def text(self, value: str) -> None:
-        """Write a text as Java's `writeUTF` does; names in Pravega are ASCII."""
-        encoded = value.encode("ascii")
-        self._parts += (struct.pack(">H", len(encoded)), encoded)
+        """Write a text as Java's `writeUTF` does."""
+        self._parts.append(encode_text(value))
 
     def uuid(self, value: uuid.UUID) -> None:
         """Write an id."""
@@ -44,34 +55,19 @@ class VersionedWriter:
 
     def compact_int(self, value: int) -> None:
         """Write a number below 2**30 in 1, 2 or 4 bytes."""
-        if value > 0x3FFF:
-            self.pack("I", value | 0xC0000000)
-        elif value > 0x7F:
-            self.pack("H", value | 0x8000)
-        else:
-            self.pack("B", value)
+        self._pack_compact(value, _INT)
 
     def compact_long(self, value: int) -> None:
         """Write a number below 2**62 in 1, 2, 4 or 8 bytes."""
-        if value > 0x3FFFFFFF:
-            self.pack("Q", value | 0xC000000000000000)
-        elif value > 0x3FFF:
-            self.pack("I", value | 0x80000000)
-        elif value > 0x3F:
-            self.pack("H", value | 0x4000)
-        else:
-            self.pack("B", value)
+        self._pack_compact(value, _LONG)
 
     def compact_signed_long(self, value: int) -> None:
         """Write a number from 0 to 2**61 in the form for signed numbers, in 1, 2, 4 or 8 bytes."""
-        if value > 0x1FFFFFFF:
-            self.pack("Q", value | 0x6000000000000000)
-        elif value > 0x1FFF:
-            self.pack("I", value | 0x40000000)
-        elif value > 0x1F:
-            self.pack("H", value | 0x2000)
-        else:
-            self.pack("B", value)
+        self._pack_compact(value, _SIGNED_LONG)
+
+    def _pack_compact(self, value: int, sizes: Mapping[str, tuple[int, int]]) -> None:
+        form, mark = next((form, mark) for form, (largest, mark) in sizes.items() if value <= largest)
+        self.pack(form, value | mark)
 
     def block(self, content: bytes) -> None:
         """Write bytes after their number."""

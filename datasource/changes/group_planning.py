@@ -120,7 +120,7 @@ def make_partitions(
     pravega: Pravega, table: StreamTable, groups: Sequence[Sequence[SegmentSlice]]
 ) -> list[GroupPartition]:
     """Return one partition for each group, with the endpoints of its segments."""
-    token = pravega.segments.token(table.stream, Access.READ)
+    token = pravega.tokens.token(table.stream, Access.READ)
     endpoints = pravega.segments.locations(table.stream, [piece.segment_id for group in groups for piece in group])
     return [
         GroupPartition(tuple(group), {piece.segment_id: endpoints[piece.segment_id] for piece in group}, token)

@@ -143,7 +143,7 @@ class CommitLog(VersionTable):
             self._head()
         except KeyValueTableNotFoundError:
             self._table.create(1, KEY_LENGTH)
-        self._pravega.segments.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
+        self._pravega.tokens.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()

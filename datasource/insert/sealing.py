@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.append_blocks import Ranges
+from pyspark_pravega.client.segments.append_blocks import add_range
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.segments.store import SegmentInfo
@@ -110,12 +110,10 @@ def find_winning_ranges(messages: Iterable[InsertMessage]) -> dict[int, list[tup
     for message in messages:
         for segment_id, written in message.segments.items():
             winners.setdefault(segment_id, []).extend(written.ranges)
-    joined = {}
+    joined: dict[int, list[tuple[int, int]]] = {segment_id: [] for segment_id in winners}
     for segment_id, ranges in winners.items():
-        runs = Ranges()
         for start, end in sorted(ranges):
-            runs.add(start, end)
-        joined[segment_id] = runs.as_list()
+            add_range(joined[segment_id], start, end)
     return joined
 
 

@@ -166,7 +166,7 @@ def plan_events(
         places=places,
         times=_find_times(read, slices, required, selection.times),
     )
-    token = pravega.segments.token(stream, Access.READ)
+    token = pravega.tokens.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
     sharing = selection.sharing or Sharing()

@@ -19,7 +19,6 @@ SERVERS_LOCK = Path(__file__).parents[1] / "servers.lock"
 
 _COORDINATE = re.compile(r"[A-Za-z0-9_.-]+")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,8 @@ class Artifact:
 
 def hash_file(path: Path) -> str:
     """Return the sha256 of a file's content, in lower-case hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_lock(path: Path) -> tuple[Artifact, ...]:

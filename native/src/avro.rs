@@ -6,7 +6,7 @@
 use std::str::from_utf8;
 
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
-use crate::decimals::rescaled;
+use crate::decimals::{rescaled, unscaled};
 use crate::times::{micros_within, of_day, within};
 
 /// How to skip a value that is not wanted.
@@ -133,6 +133,25 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
+    fn int_or_long(&mut self, int: bool) -> Accept<i64> {
+        if int { self.int().map(i64::from) } else { self.long() }
+    }
+
+    /// Milliseconds as microseconds.
+    fn millis(&mut self, int: bool) -> Accept<i64> {
+        self.int_or_long(int)?.checked_mul(1000).ok_or(Reject)
+    }
+
+    #[inline]
+    fn double(&mut self) -> Accept<f64> {
+        Ok(f64::from_le_bytes(self.take(8)?.try_into().map_err(|_| Reject)?))
+    }
+
+    fn float(&mut self) -> Accept<f32> {
+        Ok(f32::from_le_bytes(self.take(4)?.try_into().map_err(|_| Reject)?))
+    }
+
+    #[inline]
     fn boolean(&mut self) -> Accept<u8> {
         let byte = self.byte()?;
         if byte > 1 { Err(Reject) } else { Ok(byte) }
@@ -165,6 +184,20 @@ impl<'a> Cursor<'a> {
         let count = usize::try_from(count).map_err(|_| Reject)?;
         if count > self.data.len() - self.at { Err(Reject) } else { Ok(count) }
     }
+
+    /// Reads the items of an array or a map, which come in blocks, the last of which is empty.
+    #[inline]
+    fn items(&mut self, mut item: impl FnMut(&mut Self) -> Accept<()>) -> Accept<()> {
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(());
+            }
+            for _ in 0..count {
+                item(self)?;
+            }
+        }
+    }
 }
 
 impl Skip {
@@ -187,25 +220,11 @@ impl Skip {
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
             Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
-            Skip::Array(item) => loop {
-                let count = cursor.block()?;
-                if count == 0 {
-                    return Ok(());
-                }
-                for _ in 0..count {
-                    item.skip_among(cursor, records, depth)?;
-                }
-            },
-            Skip::Map(item) => loop {
-                let count = cursor.block()?;
-                if count == 0 {
-                    return Ok(());
-                }
-                for _ in 0..count {
-                    cursor.bytes()?;
-                    item.skip_among(cursor, records, depth)?;
-                }
-            },
+            Skip::Array(item) => cursor.items(|cursor| item.skip_among(cursor, records, depth)),
+            Skip::Map(item) => cursor.items(|cursor| {
+                cursor.bytes()?;
+                item.skip_among(cursor, records, depth)
+            }),
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
                 branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
@@ -257,9 +276,7 @@ impl Value {
             (Read::Bytes, Store::Utf8(store)) => text(cursor.bytes()?, store)?,
             (Read::Long, Store::Int64(store)) => store.push(cursor.long()?),
             (Read::Int, Store::Int32(store)) => store.push(cursor.int()?),
-            (Read::Double, Store::Float64(store)) => {
-                store.push(f64::from_le_bytes(cursor.take(8)?.try_into().map_err(|_| Reject)?))
-            }
+            (Read::Double, Store::Float64(store)) => store.push(cursor.double()?),
             _ => return self.read.read(cursor, column),
         }
         column.mark_valid();
@@ -269,79 +286,32 @@ impl Value {
 
 impl Read {
     fn read(&self, cursor: &mut Cursor, column: &mut Column) -> Accept<()> {
-        match self {
-            Read::Int => integer(cursor.int()? as i64, column)?,
-            Read::Long => integer(cursor.long()?, column)?,
-            Read::Bytes => {
-                let bytes = cursor.bytes()?;
-                match &mut column.store {
-                    Store::Utf8(store) => text(bytes, store)?,
-                    Store::Binary(store) => store.push(bytes)?,
-                    _ => return Err(Reject),
-                }
+        match (self, &mut column.store) {
+            (Read::Null, _) => return column.push_missing(),
+            (Read::Int, _) => integer(cursor.int()? as i64, column)?,
+            (Read::Long, _) => integer(cursor.long()?, column)?,
+            (Read::Bytes, Store::Utf8(store)) => text(cursor.bytes()?, store)?,
+            (Read::Bytes, Store::Binary(store)) => store.push(cursor.bytes()?)?,
+            (Read::Double, Store::Float64(store)) => store.push(cursor.double()?),
+            (Read::Double, Store::Float32(store)) => store.push(cursor.double()? as f32),
+            (Read::Float, Store::Float64(store)) => store.push(cursor.float()? as f64),
+            (Read::Float, Store::Float32(store)) => store.push(cursor.float()?),
+            (Read::Boolean, Store::Boolean(store)) => store.push(cursor.boolean()?),
+            (Read::Millis(int), Store::Micros(store, _)) => store.push(cursor.millis(*int)?),
+            (Read::Millis(int), Store::Moment(store, _)) => store.push(micros_within(cursor.millis(*int)?)?),
+            (Read::Time(int, unit, step), Store::Nanos(store)) => {
+                store.push(of_day(cursor.int_or_long(*int)?, *unit, *step)?);
             }
-            Read::Double => {
-                let value = f64::from_le_bytes(cursor.take(8)?.try_into().map_err(|_| Reject)?);
-                match &mut column.store {
-                    Store::Float64(store) => store.push(value),
-                    Store::Float32(store) => store.push(value as f32),
-                    _ => return Err(Reject),
-                }
-            }
-            Read::Float => {
-                let value = f32::from_le_bytes(cursor.take(4)?.try_into().map_err(|_| Reject)?);
-                match &mut column.store {
-                    Store::Float64(store) => store.push(value as f64),
-                    Store::Float32(store) => store.push(value),
-                    _ => return Err(Reject),
-                }
-            }
-            Read::Boolean => {
-                let value = cursor.boolean()?;
-                let Store::Boolean(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                store.push(value);
-            }
-            Read::Millis(int) => {
-                let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
-                let value = value.checked_mul(1000).ok_or(Reject)?;
-                match &mut column.store {
-                    Store::Micros(store, _) => store.push(value),
-                    Store::Moment(store, _) => store.push(micros_within(value)?),
-                    _ => return Err(Reject),
-                }
-            }
-            Read::Time(int, unit, step) => {
-                let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
-                let Store::Nanos(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                store.push(of_day(value, *unit, *step)?);
-            }
-            Read::Fixed(size) => {
-                let bytes = cursor.take(*size)?;
-                let Store::Binary(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                store.push(bytes)?;
-            }
-            Read::Decimal(size, written_scale) => {
+            (Read::Fixed(size), Store::Binary(store)) => store.push(cursor.take(*size)?)?,
+            (Read::Decimal(size, written_scale), Store::Decimal(store, precision, scale)) => {
                 let bytes = match size {
                     Some(size) => cursor.take(*size)?,
                     None => cursor.bytes()?,
                 };
-                let Store::Decimal(store, precision, scale) = &mut column.store else {
-                    return Err(Reject);
-                };
                 store.push(rescaled(unscaled(bytes)?, *scale as i32 - written_scale, *precision)?);
             }
-            Read::Uuid => {
-                let bytes = cursor.take(16)?;
-                let Store::Utf8(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                for (place, byte) in bytes.iter().enumerate() {
+            (Read::Uuid, Store::Utf8(store)) => {
+                for (place, byte) in cursor.take(16)?.iter().enumerate() {
                     if matches!(place, 4 | 6 | 8 | 10) {
                         store.values.push(b'-');
                     }
@@ -349,60 +319,30 @@ impl Read {
                 }
                 store.end()?;
             }
-            Read::Enum(symbols) => {
+            (Read::Enum(symbols), Store::Utf8(store)) => {
                 let symbol = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
-                let Some(Some(name)) = symbols.get(symbol) else {
-                    return Err(Reject);
-                };
-                let Store::Utf8(store) = &mut column.store else {
-                    return Err(Reject);
-                };
+                let name = symbols.get(symbol).and_then(Option::as_ref).ok_or(Reject)?;
                 store.push(name)?;
             }
-            Read::Record(record) => {
-                let Store::Struct(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                record.read(cursor, store)?;
-            }
-            Read::Array(item) => {
-                let Store::List(store) = &mut column.store else {
-                    return Err(Reject);
-                };
-                loop {
-                    let count = cursor.block()?;
-                    if count == 0 {
-                        break;
-                    }
-                    for _ in 0..count {
-                        item.read(cursor, &mut store.element)?;
-                    }
-                }
+            (Read::Record(record), Store::Struct(store)) => record.read(cursor, store)?,
+            (Read::Array(item), Store::List(store)) => {
+                cursor.items(|cursor| item.read(cursor, &mut store.element))?;
                 end_list(&mut store.offsets, store.element.len())?;
             }
-            Read::Map(item) => {
-                let Store::Map(store) = &mut column.store else {
-                    return Err(Reject);
-                };
+            (Read::Map(item), Store::Map(store)) => {
                 let Store::Utf8(keys) = &mut store.key.store else {
                     return Err(Reject);
                 };
-                loop {
-                    let count = cursor.block()?;
-                    if count == 0 {
-                        break;
-                    }
-                    for _ in 0..count {
-                        text(cursor.bytes()?, keys)?;
-                        item.read(cursor, &mut store.value)?;
-                    }
-                }
+                cursor.items(|cursor| {
+                    text(cursor.bytes()?, keys)?;
+                    item.read(cursor, &mut store.value)
+                })?;
                 if has_twins(keys, store.offsets[store.offsets.len() - 1] as usize) {
                     return Err(Reject);
                 }
                 end_list(&mut store.offsets, keys.len())?;
             }
-            Read::Null => return column.push_missing(),
+            _ => return Err(Reject),
         }
         column.mark_valid();
         Ok(())
@@ -447,18 +387,4 @@ fn is_ascii(bytes: &[u8]) -> bool {
         bits |= byte as u64;
     }
     bits & 0x8080_8080_8080_8080 == 0
-}
-
-/// A big-endian two's complement number of at most 38 digits; no bytes stand for zero.
-fn unscaled(bytes: &[u8]) -> Accept<i128> {
-    let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
-    let (sign, mut value) = if negative { (0xff, -1i128) } else { (0, 0) };
-    let surplus = bytes.len().saturating_sub(16);
-    if bytes[..surplus].iter().any(|&byte| byte != sign) || (surplus > 0 && (bytes[surplus] ^ sign) & 0x80 != 0) {
-        return Err(Reject);
-    }
-    for &byte in &bytes[surplus..] {
-        value = value << 8 | byte as i128;
-    }
-    if value.unsigned_abs() >= 10u128.pow(38) { Err(Reject) } else { Ok(value) }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use arrow_array::{Array, ArrayRef, make_array, new_empty_array, new_null_array};
+use arrow_array::{Array, make_array, new_empty_array, new_null_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, transform::MutableArrayData};
 use arrow_schema::DataType;
@@ -128,6 +128,23 @@ pub enum Store {
     Constant(usize, ArrayData),
 }
 
+/// Matches a store. The first arm stands for all numbers, whatever their type; those of the other stores follow.
+macro_rules! match_store {
+    ($store:expr, $numbers:ident => $result:expr, $($others:tt)*) => {
+        match $store {
+            Store::Int8($numbers) => $result,
+            Store::Int16($numbers) => $result,
+            Store::Int32($numbers) | Store::Date($numbers) | Store::Days($numbers) => $result,
+            Store::Int64($numbers) | Store::Micros($numbers, _) | Store::Moment($numbers, _) => $result,
+            Store::Nanos($numbers) | Store::Clock($numbers, _) => $result,
+            Store::Float32($numbers) => $result,
+            Store::Float64($numbers) => $result,
+            Store::Decimal($numbers, ..) | Store::Digits($numbers, ..) | Store::Unscaled($numbers, ..) => $result,
+            $($others)*
+        }
+    };
+}
+
 #[derive(Clone)]
 pub struct Column {
     pub data_type: DataType,
@@ -148,17 +165,9 @@ impl Column {
 
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.store {
+        match_store! { &self.store,
+            v => v.len(),
             Store::Boolean(v) | Store::Flag(v) => v.len(),
-            Store::Int8(v) => v.len(),
-            Store::Int16(v) => v.len(),
-            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.len(),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
-                v.len()
-            }
-            Store::Float32(v) => v.len(),
-            Store::Float64(v) => v.len(),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.len(),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.len(),
             Store::List(v) => v.offsets.len() - 1,
             Store::Map(v) => v.offsets.len() - 1,
@@ -178,17 +187,9 @@ impl Column {
     /// Appends a null, or any value where a surrounding null hides it.
     pub fn push_null(&mut self) {
         let rows = self.len();
-        match &mut self.store {
+        match_store! { &mut self.store,
+            v => v.push(Default::default()),
             Store::Boolean(v) | Store::Flag(v) => v.push(0),
-            Store::Int8(v) => v.push(0),
-            Store::Int16(v) => v.push(0),
-            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.push(0),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
-                v.push(0)
-            }
-            Store::Float32(v) => v.push(0.0),
-            Store::Float64(v) => v.push(0.0),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.push(0),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.push(v.offsets[rows]),
             Store::List(v) => v.offsets.push(v.offsets[rows]),
             Store::Map(v) => v.offsets.push(v.offsets[rows]),
@@ -221,33 +222,11 @@ impl Column {
     }
 
     pub fn truncate(&mut self, rows: usize) {
-        if self.len() <= rows {
-            // Values of an unfinished list or string may still be there.
-            match &mut self.store {
-                Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(v.len()),
-                Store::List(v) => v.element.truncate(v.offsets[v.offsets.len() - 1] as usize),
-                Store::Map(v) => {
-                    let end = v.offsets[v.offsets.len() - 1] as usize;
-                    v.key.truncate(end);
-                    v.value.truncate(end);
-                }
-                Store::Struct(v) => v.fields.iter_mut().for_each(|field| field.truncate(rows)),
-                _ => {}
-            }
-            self.valid.truncate(rows);
-            return;
-        }
-        match &mut self.store {
+        // Where there are no more, values of an unfinished list or string may still be there.
+        let rows = rows.min(self.len());
+        match_store! { &mut self.store,
+            v => v.truncate(rows),
             Store::Boolean(v) | Store::Flag(v) => v.truncate(rows),
-            Store::Int8(v) => v.truncate(rows),
-            Store::Int16(v) => v.truncate(rows),
-            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.truncate(rows),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
-                v.truncate(rows)
-            }
-            Store::Float32(v) => v.truncate(rows),
-            Store::Float64(v) => v.truncate(rows),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.truncate(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(rows),
             Store::List(v) => {
                 v.offsets.truncate(rows + 1);
@@ -269,17 +248,9 @@ impl Column {
 
     /// Reserves memory for this many rows.
     pub fn reserve(&mut self, rows: usize) {
-        match &mut self.store {
+        match_store! { &mut self.store,
+            v => v.reserve(rows),
             Store::Boolean(v) | Store::Flag(v) => v.reserve(rows),
-            Store::Int8(v) => v.reserve(rows),
-            Store::Int16(v) => v.reserve(rows),
-            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.reserve(rows),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
-                v.reserve(rows)
-            }
-            Store::Float32(v) => v.reserve(rows),
-            Store::Float64(v) => v.reserve(rows),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.reserve(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.reserve(rows),
             Store::List(v) => v.offsets.reserve(rows),
             Store::Map(v) => v.offsets.reserve(rows),
@@ -293,19 +264,9 @@ impl Column {
         let rows = self.len();
         let nulls = nulls_of(&self.valid);
         let builder = ArrayData::builder(self.data_type.clone()).len(rows).nulls(nulls);
-        let builder = match self.store {
+        let builder = match_store! { self.store,
+            v => builder.add_buffer(Buffer::from_vec(v)),
             Store::Boolean(v) | Store::Flag(v) => builder.add_buffer(packed(&v).into_inner()),
-            Store::Int8(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int16(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int32(v) | Store::Date(v) | Store::Days(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
-                builder.add_buffer(Buffer::from_vec(v))
-            }
-            Store::Float32(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Float64(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => {
-                builder.add_buffer(Buffer::from_vec(v))
-            }
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
                 builder.add_buffer(Buffer::from_vec(v.offsets)).add_buffer(Buffer::from_vec(v.values))
             }
@@ -345,8 +306,7 @@ fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
         return new_empty_array(one.data_type()).to_data();
     }
     if one.null_count() == 1 {
-        let nulls: ArrayRef = new_null_array(one.data_type(), rows);
-        return nulls.to_data();
+        return new_null_array(one.data_type(), rows).to_data();
     }
     // Doubled until it is long enough.
     let mut found = one.clone();
@@ -355,8 +315,7 @@ fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
         // An overflow panics, and then the reference reads the batch.
         longer.try_extend(0, 0, found.len()).expect("room for constants");
         longer.try_extend(0, 0, found.len().min(rows - found.len())).expect("room for constants");
-        let longer = longer.freeze();
-        found = longer;
+        found = longer.freeze();
     }
     make_array(found).to_data()
 }

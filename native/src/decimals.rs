@@ -56,13 +56,18 @@ pub fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     decimal(text, precision, scale)
 }
 
-/// The two's complement number in some bytes.
-pub fn big_endian(bytes: &[u8]) -> Accept<i128> {
-    if bytes.len() > 16 {
+/// A big-endian two's complement number of at most 38 digits; no bytes stand for zero.
+pub fn unscaled(bytes: &[u8]) -> Accept<i128> {
+    let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+    let (sign, mut value) = if negative { (0xff, -1i128) } else { (0, 0) };
+    let surplus = bytes.len().saturating_sub(16);
+    if bytes[..surplus].iter().any(|&byte| byte != sign) || (surplus > 0 && (bytes[surplus] ^ sign) & 0x80 != 0) {
         return Err(Reject);
     }
-    let sign = if bytes.first().is_some_and(|&byte| byte >= 0x80) { -1 } else { 0 };
-    Ok(bytes.iter().fold(sign, |value: i128, &byte| value << 8 | byte as i128))
+    for &byte in &bytes[surplus..] {
+        value = value << 8 | byte as i128;
+    }
+    if value.unsigned_abs() >= 10u128.pow(38) { Err(Reject) } else { Ok(value) }
 }
 
 /// value * 10^shift as a decimal of this precision; rejects a number that does not fit or would lose digits.

@@ -2,7 +2,6 @@
 //! (duplicate keys, halves of surrogate pairs in unread values, unusual forms of times) is left to it.
 
 mod numbers;
-mod skipping;
 mod strings;
 mod values;
 
@@ -22,9 +21,7 @@ struct Parser<'a> {
 /// Reads one event as an object.
 pub fn read_object(data: &[u8], columns: &mut Struct) -> Accept<()> {
     let mut parser = Parser::new(data)?;
-    if parser.next()? != b'{' {
-        return Err(Reject);
-    }
+    parser.expect(b'{')?;
     parser.object(columns)?;
     parser.end()
 }
@@ -34,13 +31,9 @@ pub fn read_last_member(data: &[u8], prefix: &[u8], columns: &mut Struct) -> Acc
     let rest = data.strip_prefix(prefix).ok_or(Reject)?;
     simdutf8::basic::from_utf8(rest).map_err(|_| Reject)?;
     let mut parser = Parser { data: rest, at: 0, depth: 1, scratch: Vec::new() };
-    if parser.next()? != b'{' {
-        return Err(Reject);
-    }
+    parser.expect(b'{')?;
     parser.object(columns)?;
-    if parser.next()? != b'}' {
-        return Err(Reject);
-    }
+    parser.expect(b'}')?;
     parser.end()
 }
 
@@ -116,12 +109,6 @@ impl<'a> Parser<'a> {
     }
 
     #[inline]
-    fn enter(&mut self) -> Accept<()> {
-        self.depth += 1;
-        if self.depth > DEEPEST { Err(Reject) } else { Ok(()) }
-    }
-
-    #[inline]
     fn open(&mut self, byte: u8) -> Accept<()> {
         if self.peek()? != byte {
             return Err(Reject);
@@ -140,18 +127,27 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the elements of an array whose bracket has been consumed.
+    /// The next byte that is not white space, which must be this one.
     #[inline]
-    fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Accept<()>) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b']' {
+    fn expect(&mut self, byte: u8) -> Accept<()> {
+        if self.next()? == byte { Ok(()) } else { Err(Reject) }
+    }
+
+    /// Reads the items of an array or object up to its closing bracket; the opening one has been consumed.
+    #[inline]
+    fn items(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Accept<()>) -> Accept<()> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(Reject);
+        }
+        if self.token()? == close {
             self.at += 1;
         } else {
             loop {
-                element(self)?;
+                item(self)?;
                 match self.next()? {
                     b',' => {}
-                    b']' => break,
+                    byte if byte == close => break,
                     _ => return Err(Reject),
                 }
             }
@@ -167,27 +163,32 @@ impl<'a> Parser<'a> {
         mut key: impl FnMut(&mut Self) -> Accept<()>,
         mut value: impl FnMut(&mut Self) -> Accept<()>,
     ) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b'}' {
-            self.at += 1;
-        } else {
-            loop {
-                if self.next()? != b'"' {
-                    return Err(Reject);
-                }
-                key(self)?;
-                if self.next()? != b':' {
-                    return Err(Reject);
-                }
-                value(self)?;
-                match self.next()? {
-                    b',' => {}
-                    b'}' => break,
-                    _ => return Err(Reject),
-                }
+        self.items(b'}', |parser| {
+            parser.expect(b'"')?;
+            key(parser)?;
+            parser.expect(b':')?;
+            value(parser)
+        })
+    }
+
+    /// Skips a value that is not wanted, but still checks it.
+    fn skip(&mut self) -> Accept<()> {
+        match self.token()? {
+            b'"' => {
+                self.at += 1;
+                self.skip_string()
             }
+            b'{' => {
+                self.at += 1;
+                self.members(Self::skip_string, Self::skip)
+            }
+            b'[' => {
+                self.at += 1;
+                self.items(b']', Self::skip)
+            }
+            b't' | b'f' => self.boolean().map(|_| ()),
+            b'n' => self.literal(b"null"),
+            _ => self.number().map(|_| ()),
         }
-        self.depth -= 1;
-        Ok(())
     }
 }

@@ -62,12 +62,11 @@ pub fn within(days: i64) -> Accept<i32> {
 /// Microseconds of a number of units since 1970; `unit` as in `Store::Moment`.
 #[inline]
 pub fn counted(number: i64, unit: i64) -> Accept<i64> {
-    let micros = match unit {
-        0 => number.div_euclid(1000),
-        1.. => number.checked_mul(unit).ok_or(Reject)?,
-        _ => return Err(Reject),
-    };
-    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
+    match unit {
+        0 => micros_within(number.div_euclid(1000)),
+        1.. => micros_within(number.checked_mul(unit).ok_or(Reject)?),
+        _ => Err(Reject),
+    }
 }
 
 /// Microseconds of a timestamp with or without an offset; without one it is in UTC.
@@ -95,16 +94,19 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
         if count == 0 || count > 9 {
             return Err(Reject);
         }
-        let written = digits[..count].iter().map(|digit| (digit - b'0') as i64);
-        for digit in written.chain(std::iter::repeat(0)).take(6) {
-            fraction = fraction * 10 + digit;
-        }
+        fraction = fraction_of(&digits[..count], 6);
         rest = &digits[count..];
     }
     let offset = offset(rest, zoned)?;
     let seconds = (hours * 3600 + minutes * 60 + seconds) as i64 - offset;
-    let micros = days * DAY_MICROS + seconds * 1_000_000 + fraction;
-    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
+    micros_within(days * DAY_MICROS + seconds * 1_000_000 + fraction)
+}
+
+/// The digits after a point as a number with this many places; further digits are cut off.
+#[inline]
+fn fraction_of(digits: &[u8], places: usize) -> i64 {
+    let written = digits.iter().map(|digit| (digit - b'0') as i64);
+    written.chain(std::iter::repeat(0)).take(places).fold(0, |fraction, digit| fraction * 10 + digit)
 }
 
 /// Seconds east of UTC. Offsets beyond 18 hours, which only some formats allow, are left to Python.
@@ -172,10 +174,7 @@ impl Clock {
                 if text[8] != b'.' || digits.is_empty() || digits.len() > 9 || !digits.iter().all(u8::is_ascii_digit) {
                     return Err(Reject);
                 }
-                let written = digits.iter().map(|digit| (digit - b'0') as i64);
-                for digit in written.chain(std::iter::repeat(0)).take(9) {
-                    fraction = fraction * 10 + digit;
-                }
+                fraction = fraction_of(digits, 9);
             }
         }
         if hours > 23 || minutes > 59 || seconds > 59 {

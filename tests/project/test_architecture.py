@@ -60,9 +60,8 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
     used: dict[str, set[str]] = {}
     for folder in [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]:
         for path in folder.rglob("*.py"):
-            if path.name != "generate.py":  # a tool, with requirements of its own
-                roots = {name.split(".")[0] for name in list_imports(path) if not name.startswith("__")}
-                used.setdefault(EXTRAS.get(path.parent.name, folder.name), set()).update(roots)
+            roots = {name.split(".")[0] for name in list_imports(path) if not name.startswith("__")}
+            used.setdefault(EXTRAS.get(path.parent.name, folder.name), set()).update(roots)
     known = set(sys.stdlib_module_names) | {"pyspark_pravega", "py4j"}  # py4j is a part of pyspark
     everywhere = set().union(*(names for folder, names in used.items() if folder not in EXTRAS.values())) - known
     assert everywhere == list_modules(PROJECT["project"]["dependencies"])

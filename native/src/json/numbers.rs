@@ -151,21 +151,10 @@ impl<'a> Parser<'a> {
         }
         let begin = self.at;
         let mut value: u64 = 0;
-        self.eight_digits(&mut value);
-        while let Some(&byte) = self.data.get(self.at) {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                if matches!(byte, b'.' | b'e' | b'E') {
-                    return Err(Reject);
-                }
-                break;
-            }
-            value = value.wrapping_mul(10).wrapping_add(digit as u64);
-            self.at += 1;
-        }
-        let count = self.at - begin;
+        let count = self.digits(&mut value)?;
+        let goes_on = matches!(self.data.get(self.at), Some(b'.' | b'e' | b'E'));
         // 19 digits always fit in 64 bits without sign.
-        if count == 0 || count > 19 || (count > 1 && self.data[begin] == b'0') {
+        if goes_on || count > 19 || (count > 1 && self.data[begin] == b'0') {
             return Err(Reject);
         }
         if negative {

@@ -2,59 +2,43 @@
 
 use super::Parser;
 use crate::base64::{base64, like_hex};
-use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
-use crate::decimals::{big_endian, plain_decimal, rescaled};
+use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, has_twins};
+use crate::decimals::{plain_decimal, rescaled, unscaled};
 use crate::times;
 
 impl Parser<'_> {
     /// Reads the properties of an object whose brace has been consumed.
     pub(super) fn object(&mut self, columns: &mut Struct) -> Accept<()> {
-        self.enter()?;
         let row = columns.rows;
         let mut found = 0;
         let mut position = 0;
-        if self.token()? == b'}' {
-            self.at += 1;
-        } else {
-            loop {
-                if self.token()? != b'"' {
-                    return Err(Reject);
-                }
-                let field = match columns.names.expected(position, &self.data[self.at..]) {
-                    Some(key) => {
-                        self.at += key.length;
-                        if !key.colon && self.next()? != b':' {
-                            return Err(Reject);
-                        }
-                        key.field
-                    }
-                    None => {
-                        let field = self.unexpected_key(columns, position)?;
-                        if self.next()? != b':' {
-                            return Err(Reject);
-                        }
-                        field
-                    }
-                };
-                position += 1;
-                match field {
-                    Some(place) => {
-                        let column = &mut columns.fields[place];
-                        if column.len() != row {
-                            return Err(Reject); // the key occurs twice
-                        }
-                        self.value(column)?;
-                        found += 1;
-                    }
-                    None => self.skip()?,
-                }
-                match self.next()? {
-                    b',' => {}
-                    b'}' => break,
-                    _ => return Err(Reject),
-                }
+        self.items(b'}', |parser| {
+            if parser.token()? != b'"' {
+                return Err(Reject);
             }
-        }
+            let field = match columns.names.expected(position, &parser.data[parser.at..]) {
+                Some(key) => {
+                    parser.at += key.length;
+                    if !key.colon {
+                        parser.expect(b':')?;
+                    }
+                    key.field
+                }
+                None => {
+                    let field = parser.unexpected_key(columns, position)?;
+                    parser.expect(b':')?;
+                    field
+                }
+            };
+            position += 1;
+            let Some(place) = field else { return parser.skip() };
+            let column = &mut columns.fields[place];
+            if column.len() != row {
+                return Err(Reject); // the key occurs twice
+            }
+            found += 1;
+            parser.value(column)
+        })?;
         if found < columns.fields.len() {
             for column in &mut columns.fields {
                 if column.len() == row {
@@ -66,7 +50,6 @@ impl Parser<'_> {
             }
         }
         columns.rows += 1;
-        self.depth -= 1;
         Ok(())
     }
 
@@ -114,7 +97,7 @@ impl Parser<'_> {
             }
             Store::List(store) => {
                 self.open(b'[')?;
-                self.list(&mut store.element)?;
+                self.items(b']', |parser| parser.value(&mut store.element))?;
                 end_list(&mut store.offsets, store.element.len())?;
             }
             Store::Int8(store) => store.push(self.integer()?.try_into().map_err(|_| Reject)?),
@@ -127,62 +110,47 @@ impl Parser<'_> {
                 }
                 store.push(short);
             }
-            Store::Decimal(store, precision, scale) => {
-                let number = self.number()?;
-                store.push(number.decimal(*precision, *scale)?);
-            }
-            Store::Date(store) => {
-                let text = self.text()?;
-                store.push(times::days(text)?);
-            }
-            Store::Micros(store, zoned) => {
-                let zoned = *zoned;
-                let text = self.text()?;
-                store.push(times::micros(text, zoned)?);
-            }
+            Store::Decimal(store, precision, scale) => store.push(self.number()?.decimal(*precision, *scale)?),
+            Store::Date(store) => store.push(times::days(self.text()?)?),
+            Store::Micros(store, zoned) => store.push(times::micros(self.text()?, *zoned)?),
             Store::Flag(store) => {
-                let flag = match first {
+                store.push(match first {
                     b't' | b'f' => self.boolean()?,
                     _ => match self.integer()? {
                         number @ 0..=1 => number as u8,
                         _ => return Err(Reject),
                     },
-                };
-                store.push(flag);
+                });
             }
             Store::Days(store) => store.push(times::within(self.integer()?)?),
             Store::Moment(store, unit) => {
-                let micros = match first {
+                store.push(match first {
                     b'"' => times::moment(self.text()?)?,
                     _ => times::counted(self.integer()?, *unit)?,
-                };
-                store.push(micros);
+                });
             }
             Store::Clock(store, clock) => {
-                let nanos = match first {
+                store.push(match first {
                     b'"' => clock.read(self.text()?)?,
                     _ => clock.counted(self.integer()?)?,
-                };
-                store.push(nanos);
+                });
             }
             Store::Digits(store, precision, scale) => {
-                let value = match first {
+                store.push(match first {
                     b'"' => plain_decimal(self.text()?, *precision, *scale)?,
                     _ => self.number()?.decimal(*precision, *scale)?,
-                };
-                store.push(value);
+                });
             }
             Store::Unscaled(store, precision, scale, written) => {
-                let value = match first {
+                store.push(match first {
                     b'"' => {
                         let mut bytes = Vec::new();
                         base64(self.text()?, &mut bytes)?;
-                        rescaled(big_endian(&bytes)?, *scale as i32 - *written as i32, *precision)?
+                        rescaled(unscaled(&bytes)?, *scale as i32 - *written as i32, *precision)?
                     }
                     // With `decimal.format` = NUMERIC it is the number itself.
                     _ => self.number()?.decimal(*precision, *scale)?,
-                };
-                store.push(value);
+                });
             }
             Store::Binary(store) => {
                 let text = self.text()?;
@@ -201,7 +169,11 @@ impl Parser<'_> {
                 let Store::Utf8(keys) = &mut store.key.store else {
                     return Err(Reject);
                 };
-                self.map(keys, &mut store.value)?;
+                let key = |parser: &mut Self| {
+                    parser.string(&mut keys.values)?;
+                    keys.end()
+                };
+                self.members(key, |parser| parser.value(&mut store.value))?;
                 let begin = store.offsets[store.offsets.len() - 1] as usize;
                 if has_twins(keys, begin) {
                     return Err(Reject);
@@ -214,20 +186,6 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn list(&mut self, element: &mut Column) -> Accept<()> {
-        self.elements(|parser| parser.value(element))
-    }
-
-    fn map(&mut self, keys: &mut Bytes, values: &mut Column) -> Accept<()> {
-        self.members(
-            |parser| {
-                parser.string(&mut keys.values)?;
-                keys.end()
-            },
-            |parser| parser.value(values),
-        )
-    }
-
     /// The text of a scalar; arrays and objects are left to the reference.
     fn anything(&mut self, first: u8, out: &mut Vec<u8>) -> Accept<()> {
         match first {
@@ -236,8 +194,7 @@ impl Parser<'_> {
                 self.string(out)
             }
             b't' | b'f' => {
-                let text: &[u8] = if self.boolean()? == 1 { b"true" } else { b"false" };
-                out.extend_from_slice(text);
+                out.extend_from_slice(if self.boolean()? == 1 { b"true" } else { b"false" });
                 Ok(())
             }
             b'-' | b'0'..=b'9' => {

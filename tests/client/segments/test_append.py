@@ -189,7 +189,7 @@ def test_blocks_that_a_killed_attempt_left_on_their_way(pravega: Pravega, stream
         assert appender.last_event_number == 0
         block, count = blocks[0]
         end = wire.append_block_end(2, writer, len(block), count, count)
-        killed.send_parts([wire.append_block_header(writer, len(block)), block, end])
+        killed.send(wire.append_block_header(writer, len(block)), block, end)
         killed.receive()
         append_all(appender, blocks)
         # Whose block it was cannot be told, and does not matter: it is found by reading back.

@@ -266,7 +266,7 @@ def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:
     address = SegmentAddress(stream, 0)
     connection = Connection.open(pravega.controller.segment_location(stream, 0), None, 30.0)
     requests = [wire.get_segment_info(number, address.name, "") for number in range(5000)]
-    connection.send_parts([memoryview(b"".join(requests[:100])), *requests[100:200]])
+    connection.send(memoryview(b"".join(requests[:100])), *requests[100:200])
     connection.send(b"".join(requests[200:]))
     replies = [connection.receive() for _ in requests]
     assert {reply.request_id for reply in replies} == set(range(5000))
