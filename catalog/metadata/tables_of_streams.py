@@ -23,24 +23,24 @@ from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
-from .commit_history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
+from .commit_history import consumers, history, stream_cuts, tags, transactions
 from .metadata_table import MetadataTable
-from .registered_schemas import ENCODINGS, PROPERTIES, SCHEMAS
-from .segment_rows import SCALE_EVENTS, SEGMENTS
+from .registered_schemas import encodings, properties, schemas
+from .segment_rows import scale_events, segments
 
 TABLES: Mapping[str, MetadataTable] = {
     table.name: table
     for table in (
-        HISTORY,
-        SEGMENTS,
-        SCHEMAS,
-        ENCODINGS,
-        STREAM_CUTS,
-        TAGS,
-        SCALE_EVENTS,
-        TRANSACTIONS,
-        CONSUMERS,
-        PROPERTIES,
+        history,
+        segments,
+        schemas,
+        encodings,
+        stream_cuts,
+        tags,
+        scale_events,
+        transactions,
+        consumers,
+        properties,
     )
 }
 
