@@ -23,7 +23,7 @@ from ..storage.catalogs import CATALOG_NAME, OF_STATEMENT, Catalog
 from ..storage.reporting import prefix_errors
 from ..tables import namespaces
 from .arrow_columns import to_spark_columns
-from .details import inspect_table, refuse_metadata_table
+from .inspection import inspect_table, refuse_metadata_table
 from .table import Table
 from .watching import WatchedCatalog
 

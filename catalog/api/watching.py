@@ -8,15 +8,36 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from pyspark_pravega.client.consumers.consumer import (
+    ConsumerStatus,
+    list_consumers,
+    list_consumers_of_scope,
+    list_consumers_of_scopes,
+)
 from pyspark_pravega.datasource.insert.ledger import read_ledgers
-from pyspark_pravega.sql.identifiers import quote_all, split_name
+from pyspark_pravega.sql.identifiers import is_internal, quote_all, split_name
 
 from ..protocol.table_requests import Identifier
 from ..queries.relations import suggest_near_tables
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope, resolve_stream
 from ..tables import namespaces
-from .details import ConsumerLag, list_lags, list_lags_of_scope, list_queries
+from .inspection import list_queries
+
+
+@dataclass(frozen=True)
+class ConsumerLag:
+    """A consumer, or a reader group of another client, as `PravegaCatalog.consumers` lists them.
+
+    `consumer`: its name, with its scope. `table`: the table that it reads. `bytes_behind`: the bytes from its position
+    to the end; None where only its readers know the position. `position`: the text of the stream cut where it is, None
+    where only its readers know it.
+    """
+
+    consumer: str
+    table: str
+    bytes_behind: int | None
+    position: str | None
 
 
 @dataclass(frozen=True)
@@ -51,16 +72,17 @@ class WatchedCatalog:
 
         Raises StreamNotFoundError if there is no such table.
         """
-        if table is None and namespace is not None:
-            return list(
-                list_lags_of_scope(self._catalog, resolve_scope(self._catalog, self._split_namespace(namespace)))
-            )
-        if table is None:
-            return list(list_lags(self._catalog, None))
-        identifier = self._identify(table)
-        with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
-            stream = resolve_stream(self._catalog, identifier.namespace, identifier.name)
-            return list(list_lags(self._catalog, stream))
+        pravega = self._catalog.pravega
+        if table is not None:
+            identifier = self._identify(table)
+            with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
+                stream = resolve_stream(self._catalog, identifier.namespace, identifier.name)
+                return [_describe_lag(status) for status in list_consumers(pravega, stream)]
+        if namespace is not None:
+            scope = resolve_scope(self._catalog, self._split_namespace(namespace))
+            return [_describe_lag(status) for status in list_consumers_of_scope(pravega, scope)]
+        scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
+        return [_describe_lag(status) for status in list_consumers_of_scopes(pravega, scopes)]
 
     def queries(self) -> pa.Table:
         """List the streaming queries that SQL has started, as `SELECT * FROM pravega.system.queries` does.
@@ -110,3 +132,12 @@ class WatchedCatalog:
         if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]
         return Identifier(parts[:-1], parts[-1] if parts else "")
+
+
+def _describe_lag(status: ConsumerStatus) -> ConsumerLag:
+    return ConsumerLag(
+        consumer=quote_all((status.scope, status.name)),
+        table=quote_all((status.stream.scope, status.stream.name)),
+        bytes_behind=status.bytes_behind,
+        position=None if status.position is None else status.position.to_text(),
+    )

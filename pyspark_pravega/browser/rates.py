@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark_pravega.catalog.api.details import TableVersion
+from pyspark_pravega.catalog.api.table import TableVersion
 from pyspark_pravega.client.recent import Recent
 
 _PERIODS = (("minute", timedelta(minutes=1)), ("hour", timedelta(hours=1)), ("day", timedelta(days=1)))
