@@ -45,7 +45,7 @@ from .tables import namespaces, views
 from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
-from .writing.transactional_inserts import Inserts
+from .writing.open_writes import Inserts
 
 LOG = logging.getLogger(__name__)
 Reply: TypeAlias = (

@@ -23,7 +23,6 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
@@ -33,6 +32,7 @@ from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream
+from ..writing.open_writes import write_here
 
 _LONGEST_INTEGER = 20
 """The digits of the largest number in 64 bits."""
@@ -288,24 +288,20 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.make_plain_writer(columns)
         if plain is not None:
-            report = _check_report(plain.write(batches))
+            report = plain.write(batches)
+            assert isinstance(report, InsertMessage)
             note_stored(pravega, table.stream, [report.reached], None)
             return report.rows
         epoch = find_epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
         insert = Insert.begin(pravega, table, write_settings(options))
-        try:
-            try:
-                report = _check_report(InsertWriter(insert.spec(columns)).write(batches))
-            except BaseException:
-                insert.abort()
-                raise
-            if epoch is None:
-                return insert.commit([report])
-            return commit_epoch(insert, [report], epoch)
-        finally:
-            insert.transaction.stop()
+        return write_here(
+            insert,
+            columns,
+            batches,
+            insert.commit if epoch is None else lambda reports: commit_epoch(insert, reports, epoch),
+        )
 
 
 def _open_reader(rows: object) -> pa.RecordBatchReader:
@@ -328,8 +324,3 @@ def _conform_batches(reader: pa.RecordBatchReader, table_rows: RowsOfTable) -> I
     for batch in reader:
         for first in range(0, batch.num_rows, _ROWS):
             yield table_rows.conform(batch.slice(first, _ROWS))
-
-
-def _check_report(message: object) -> InsertMessage:
-    assert isinstance(message, InsertMessage)
-    return message

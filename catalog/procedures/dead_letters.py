@@ -25,8 +25,6 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow, read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
-from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, check_target
@@ -43,6 +41,7 @@ from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
+from ..writing.open_writes import write_here
 from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")
@@ -274,13 +273,4 @@ def _find_last_replayed(
 def _insert(catalog: Catalog, table: StreamTable, letters: _Letters, epoch: Epoch, log: CommitLog) -> None:
     """Write the rows of letters in one transaction, once for its epoch."""
     insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options()))
-    try:
-        try:
-            report = InsertWriter(insert.spec(letters.columns)).write(letters.rows())
-            assert isinstance(report, InsertMessage)
-        except BaseException:
-            insert.abort()
-            raise
-        commit_epoch(insert, [report], epoch, log)
-    finally:
-        insert.transaction.stop()
+    write_here(insert, letters.columns, letters.rows(), lambda reports: commit_epoch(insert, reports, epoch, log))
