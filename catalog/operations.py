@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import nullcontext
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
@@ -74,6 +75,22 @@ Reply: TypeAlias = (
 """A class of `replies`, or the plain value that a request's description names."""
 
 
+_RUN_TO_END = (
+    r.SettleTable,
+    r.AlterTable,
+    r.DropTable,
+    r.UndoCreation,
+    r.TruncateTable,
+    r.PutView,
+    r.RenameView,
+    r.DropView,
+    r.CallProcedure,
+    r.ReleaseQueries,
+    r.StopStream,
+)
+"""Requests that are carried out as a whole, even if nobody waits for them any longer."""
+
+
 class Operations:
     """Carries out requests; thread-safe."""
 
@@ -91,7 +108,8 @@ class Operations:
             with self._connections.catalog(conf) as catalog:
                 return sources.load(catalog, conf, request)
         with self._connections.catalog(envelope.conf) as catalog:
-            return self._answer(number, catalog, request)
+            with shield() if isinstance(request, _RUN_TO_END) else nullcontext():
+                return self._answer(number, catalog, request)
 
     def take_back(self, number: int) -> None:
         """Abort the INSERT of a call whose answer nobody has read."""
@@ -129,8 +147,16 @@ class Operations:
                 return None
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
-            case r.ListViews() | r.PutView() | r.RenameView() | r.DropView():
-                return views.answer(catalog, request)
+            case r.ListViews(namespace):
+                return views.list_views(catalog, namespace)
+            case r.PutView():
+                views.put(catalog, request)
+                return None
+            case r.RenameView():
+                views.rename(catalog, request, request.new)
+                return None
+            case r.DropView():
+                return views.drop(catalog, request)
             case r.ListRelations(namespace):
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
@@ -150,25 +176,20 @@ class Operations:
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
-                with shield():
-                    return sink_tables.settle(catalog, table, schema, options, output_mode)
+                return sink_tables.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(changes=table_changes):
-                with shield():
-                    return find_named(catalog, request).alter(table_changes)
+                return find_named(catalog, request).alter(table_changes)
             case r.DropTable():
-                with shield():
-                    return find_named(catalog, request).drop()
+                return find_named(catalog, request).drop()
             case r.UndoCreation(table, id):
-                with shield():
-                    undo_creation(catalog, table, id)
+                undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
                 return can_evolve(table, change)
             case r.LoadSegments():
                 return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
-                with shield():
-                    truncate(catalog, table)
+                truncate(catalog, table)
                 return None
             case r.Refuse(statement=statement, table=loaded):
                 find_named(catalog, request).refuse(statement, loaded)
@@ -179,8 +200,7 @@ class Operations:
             case r.TendQueries(server, reports):
                 return self._servers.get(catalog, server).tend(catalog, reports)
             case r.ReleaseQueries(server):
-                with shield():
-                    self._servers.release(catalog, server)
+                self._servers.release(catalog, server)
                 return None
             case r.WakeQueries():
                 self._servers.wake()
@@ -197,26 +217,20 @@ class Operations:
             case r.PlanChanges():
                 return scan_planning.plan_changes(catalog, request)
             case r.StopStream(checkpoint=checkpoint):
-                with shield():
-                    self._reads.note_stopped(checkpoint)
+                self._reads.note_stopped(checkpoint)
                 return None
-            case r.BeginInsert() | r.BeginEpoch():
+            case r.BeginInsert():
                 return self._begin_insert(number, catalog, request)
             case r.BeginKeyedWrite():
                 return begin_keyed_write(catalog, request)
             case r.CommitInsert():
-                end = InsertEnd(request.insert, request.messages, request.again)
-                return self._inserts.commit(catalog, request.table, end)
-            case r.CommitEpoch():
-                epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
-                end = InsertEnd(request.insert, request.messages, request.again, epoch)
-                return self._inserts.commit(catalog, request.table, end)
+                return self._commit_insert(catalog, request)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)
                 return None
         assert_never(request)
 
-    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
+    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
         table, written_options, micro_batch = request.table, request.options, None
         with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
@@ -228,5 +242,9 @@ class Operations:
             start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch)
             return self._inserts.begin(catalog, prepared, start)
 
-
-__all__ = ["Operations", "Reply"]
+    def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:
+        epoch = None
+        if isinstance(request, r.CommitEpoch):
+            epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
+        end = InsertEnd(request.insert, request.messages, request.again, epoch)
+        return self._inserts.commit(catalog, request.table, end)

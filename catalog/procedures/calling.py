@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
@@ -57,7 +56,7 @@ def answer(
 ) -> list[str] | ProcedureDescription | MetadataRows:
     """List, describe or call procedures; all of them are in NAMESPACE.
 
-    A call runs to its end, even if nobody waits for it. Raises InvalidNameError if there is no such procedure,
+    Raises InvalidNameError if there is no such procedure,
     InvalidOptionError for arguments that do not fit, and the errors of the procedure.
     """
     if isinstance(request, r.ListProcedures):
@@ -69,7 +68,7 @@ def answer(
             check_arguments(procedure, shown, request.given)
         starts = procedure is start_query
         return ProcedureDescription(procedure.name, procedure.columns, procedure.comment, procedure.parameters, starts)
-    with prefix_errors("Procedure", shown), shield():
+    with prefix_errors("Procedure", shown):
         rows = procedure.act(Call(catalog, request.given, servers, request.facts))
         return MetadataRows(tuple(tuple(row) for row in rows))
 

@@ -18,24 +18,26 @@ class ListNamespaces:
 
 
 @dataclass(frozen=True)
-class NamespaceExists:
+class OfNamespace:
+    """A request about a namespace, or about what is in it."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NamespaceExists(OfNamespace):
     """Whether there is a namespace."""
 
-    namespace: tuple[str, ...]
-
 
 @dataclass(frozen=True)
-class LoadNamespace:
+class LoadNamespace(OfNamespace):
     """The properties of a namespace."""
 
-    namespace: tuple[str, ...]
-
 
 @dataclass(frozen=True)
-class CreateNamespace:
+class CreateNamespace(OfNamespace):
     """CREATE NAMESPACE."""
 
-    namespace: tuple[str, ...]
     properties: Mapping[str, str]
 
 
@@ -48,18 +50,16 @@ class NamespaceChange:
 
 
 @dataclass(frozen=True)
-class AlterNamespace:
+class AlterNamespace(OfNamespace):
     """ALTER NAMESPACE."""
 
-    namespace: tuple[str, ...]
     changes: tuple[NamespaceChange, ...]
 
 
 @dataclass(frozen=True)
-class DropNamespace:
+class DropNamespace(OfNamespace):
     """DROP NAMESPACE: whether there was one."""
 
-    namespace: tuple[str, ...]
     cascade: bool
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
+from .namespace_requests import OfNamespace
 from .service_replies import ViewDefinition
 
 
@@ -32,17 +33,13 @@ class Identifier:
 
 
 @dataclass(frozen=True)
-class ListTables:
+class ListTables(OfNamespace):
     """The names of the tables of a namespace."""
-
-    namespace: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class ListRelations:
+class ListRelations(OfNamespace):
     """The `Relations` of a namespace."""
-
-    namespace: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -245,10 +242,8 @@ TableRequest: TypeAlias = (
 
 
 @dataclass(frozen=True)
-class ListViews:
+class ListViews(OfNamespace):
     """The names of the views of a namespace."""
-
-    namespace: tuple[str, ...]
 
 
 @dataclass(frozen=True)

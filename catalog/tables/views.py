@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import eq
-from typing import Any, assert_never
+from typing import Any
 
-from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -51,29 +50,6 @@ _made: dict[tuple[str, Stream], bytes] = {}
 """Fingerprints of the views that this process has made and that are still there, by login and name."""
 _EVOLUTION = "EVOLUTION"
 """Spark's schema modes of this kind: it stores new columns when a view is read, but only in its own catalog."""
-
-
-def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
-    """Carry out a request about views."""
-    match request:
-        case r.ListViews(namespace):
-            return list_views(catalog, namespace)
-        case r.PutView(view=view, make=make, replace=replace, streaming=streaming):
-            if streaming:
-                shown = catalog.named(*request.parts)
-                raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
-            with shield():
-                put(catalog, request, view, make=make, replace=replace)
-            return None
-        case r.RenameView():
-            with shield():
-                rename(catalog, request, request.new)
-            return None
-        case r.DropView():
-            with shield():
-                return drop(catalog, request)
-        case _:
-            assert_never(request)
 
 
 def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
@@ -152,24 +128,26 @@ def check_no_view(catalog: Catalog, identifier: r.Identifier) -> None:
         raise ViewExistsError(f"There is a view {catalog.named(*identifier.parts)}. DROP VIEW drops it.")
 
 
-def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, make: bool, replace: bool) -> None:
+def put(catalog: Catalog, request: r.PutView) -> None:
     """Create a view, or replace one as a whole.
 
     Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
-    ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
-    InvalidOptionError for one that is too large, UnsupportedOperationError if the catalog's conf forbids views.
+    ScopeNotFoundError, InvalidOptionError for one that is too large, UnsupportedOperationError for a metric view, for
+    one WITH SCHEMA EVOLUTION or of a STREAM, and if the catalog's conf forbids views.
     """
-    shown = catalog.named(*identifier.parts)
+    view, shown = request.view, catalog.named(*request.parts)
+    if request.streaming:
+        raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
     if view.properties.get("table_type") == _METRIC_VIEW:
         raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
         raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
-    new = _check_new_name(catalog, identifier)
+    new = _check_new_name(catalog, request)
 
     def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        if row and not replace:
+        if row and not request.replace:
             raise ViewExistsError(f"There is a view {shown}.")
-        if not row and not make:
+        if not row and not request.make:
             raise ViewNotFoundError(f"There is no view {shown}.")
         return {**row, **_make_row(catalog, view)}
 
