@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..protocol.service_replies import MetadataDescription, MetadataRows
-from ..protocol.table_requests import LoadTable, TableChange
+from ..protocol.service_replies import MetadataDescription
+from ..protocol.table_requests import TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 from ..storage.catalogs import Catalog
-from ..tables.named_table import NamedTable
-from .metadata_table import Rows, column
+from .metadata_table import NamedMetadata, Rows, column
 
 NAMESPACE = "system"
 QUERIES = "queries"
@@ -58,30 +57,18 @@ def has_table(namespace: Sequence[str], name: str) -> bool:
     return name.lower() in list_tables(namespace)
 
 
-class TableOfCatalog(NamedTable):
+class TableOfCatalog(NamedMetadata):
     """A table about the catalog."""
 
     @property
     def shown(self) -> str:
         return self.catalog.named(NAMESPACE, self.identifier.name.lower())
 
-    def load(self, request: LoadTable) -> MetadataDescription:
-        if request.writing:
-            self._refuse_change()
-        if request.at is not None:
-            raise UnsupportedOperationError(
-                f"{self.shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out."
-            )
+    def describe(self) -> MetadataDescription:
         return MetadataDescription(self.shown, _COLUMNS)
 
-    def load_for(self, statement: str, options: Mapping[str, str]) -> NoReturn:
-        raise UnsupportedOperationError(f"{self.shown} has no changes. Leave CHANGES out.")
-
-    def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
-        if options:
-            keys = ", ".join(f"'{key}'" for key in sorted(options))
-            raise InvalidOptionError(f"{self.shown} takes no options, but got {keys}. Use WHERE.")
-        return MetadataRows(tuple(tuple(row) for row in _read_queries(self.catalog)))
+    def list_rows(self) -> Rows:
+        return _read_queries(self.catalog)
 
     def exists(self) -> bool:
         return True
@@ -90,19 +77,19 @@ class TableOfCatalog(NamedTable):
         return True
 
     def alter(self, changes: Sequence[TableChange]) -> NoReturn:
-        self._refuse_change()
+        self.refuse_change()
 
     def drop(self) -> NoReturn:
-        self._refuse_change()
+        self.refuse_change()
 
     def refuse(self, statement: str, loaded: StreamTable | None) -> NoReturn:
         if statement == "readStream.table":
             raise UnsupportedOperationError(
                 f"{self.shown} cannot be read as a stream. Query it again for its present rows."
             )
-        self._refuse_change()
+        self.refuse_change()
 
-    def _refuse_change(self) -> NoReturn:
+    def refuse_change(self) -> NoReturn:
         raise UnsupportedOperationError(
             f"{self.shown} lists the streaming queries of the catalog, and can only be read. CALL "
             f"{self.catalog.named(NAMESPACE, 'start_query')} and {self.catalog.named(NAMESPACE, 'stop_query')} "

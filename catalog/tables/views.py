@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from functools import partial
 from operator import eq
 from typing import Any
@@ -29,12 +30,12 @@ from pyspark_pravega.errors import (
     ViewExistsError,
     ViewNotFoundError,
 )
-from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
+from ..protocol.message_codec import decode
 from ..protocol.service_replies import ViewDefinition
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
@@ -221,30 +222,19 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
     """Make the stored row of a view. The view's own catalog is stored as None: its name may differ between sessions."""
-    return {
-        "text": view.text,
+    stored = {
         "schema": view.schema.json(),
         "catalog": None if view.catalog == catalog.name else view.catalog,
-        "namespace": list(view.namespace),
-        "settings": dict(view.settings),
-        "schema_mode": view.schema_mode,
-        "query_columns": list(view.query_columns),
         "properties": {key: value for key, value in view.properties.items() if key not in _SPARK_SETS},
     }
+    return {name: stored.get(name, getattr(view, name)) for name in _CONTENT}
 
 
-_CONTENT = ("text", "schema", "catalog", "namespace", "settings", "schema_mode", "query_columns", "properties")
+_CONTENT = tuple(field.name for field in fields(ViewDefinition))
 
 
 def _read_definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
-    return ViewDefinition(
-        text=row["text"],
-        schema=parse_spark_schema(row["schema"]),
-        catalog=row["catalog"] or catalog.name,
-        namespace=tuple(row["namespace"]),
-        # Spark stores no others: one of another program's row would make a catalog of its own.
-        settings={key: text for key, text in row["settings"].items() if not key.startswith("spark.sql.catalog.")},
-        schema_mode=row["schema_mode"],
-        query_columns=tuple(row["query_columns"]),
-        properties=row["properties"],
-    )
+    view = decode(ViewDefinition, row, newer=True)
+    # Spark stores no others: one of another program's row would make a catalog of its own.
+    settings = {key: text for key, text in view.settings.items() if not key.startswith("spark.sql.catalog.")}
+    return replace(view, catalog=view.catalog or catalog.name, settings=settings)
