@@ -50,7 +50,7 @@ $(ARCHIVE): $(STAMP) | jar
 	@$(BIN)/python -m pyspark_pravega.spark.class_archive_recording && touch $@ || echo "There is no archive: sessions will start more slowly"
 
 .PHONY: proto
-proto: build/proto/bin/python ## Regenerate the messages of gRPC from client/controller/controller.proto
+proto: build/proto/bin/python ## Regenerate the messages of gRPC and of Substrait from their .proto files
 	build/proto/bin/python client/controller/generate.py
 
 build/proto/bin/python:

@@ -1,4 +1,4 @@
-"""Makes controller_pb2.py and controller_pb2.pyi from controller.proto.
+"""Makes a module `..._pb2.py` and its types `..._pb2.pyi` from each of PROTOS.
 
     python -m venv build/proto && build/proto/bin/pip install grpcio-tools==1.76.0
     build/proto/bin/python client/controller/generate.py
@@ -16,13 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 GENERATOR = "1.76.0"
-FOLDER = Path(__file__).resolve().parent
-# Compiled under the package's path, so that the generated modules import each other as part of the package.
-PACKAGE_PATH = "pyspark_pravega/client/controller"
+ROOT = Path(__file__).resolve().parents[2]
+PROTOS = ("client/controller/controller.proto", "catalog/api/substrait.proto")
 
 
 def main() -> int:
-    """Write both modules next to the proto; return the exit status."""
+    """Write the modules next to their protos; return the exit status."""
     try:
         installed = version("grpcio-tools")
     except PackageNotFoundError:
@@ -30,13 +29,15 @@ def main() -> int:
     if installed != GENERATOR:
         print(f"grpcio-tools {GENERATOR} is needed, found {installed}; see the top of this file", file=sys.stderr)
         return 1
+    # Compiled under the package's path, so that the generated modules import each other as part of the package.
+    protos = [f"pyspark_pravega/{proto}" for proto in PROTOS]
     with tempfile.TemporaryDirectory() as target:
         outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PACKAGE_PATH}={FOLDER}", *outputs]
-        status = subprocess.run([*command, f"{PACKAGE_PATH}/controller.proto"], check=False).returncode
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={ROOT}", *outputs, *protos]
+        status = subprocess.run(command, check=False).returncode
         if status == 0:
-            for file in Path(target, PACKAGE_PATH).iterdir():
-                (FOLDER / file.name).write_bytes(file.read_bytes())
+            for file in Path(target).rglob("*_pb2.py*"):
+                (ROOT / file.relative_to(target)).write_bytes(file.read_bytes())
     return status
 
 
