@@ -38,8 +38,8 @@ from .protocol.service_replies import (
 from .queries import relations, scan_planning, sources
 from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
-from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
-from .storage.spelling import name_table_and_stream
+from .storage.reporting import WRITE_AGAIN, explain_dropped_streams
+from .storage.spelling import prefix_table
 from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, views
@@ -232,7 +232,7 @@ class Operations:
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
         table, written_options, micro_batch = request.table, request.options, None
-        with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        with prefix_table(catalog, table):
             if isinstance(request, r.BeginEpoch):
                 written_options = select_write_options(table, written_options)
                 micro_batch = MicroBatch(request.query, request.run, request.epoch)

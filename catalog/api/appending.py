@@ -30,8 +30,8 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
-from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
+from ..storage.spelling import prefix_table
 from ..writing.open_writes import write_here
 
 _LONGEST_INTEGER = 20
@@ -278,7 +278,7 @@ _ROWS = 16_384
 def append(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)), explain_dropped_streams(WRITE_AGAIN):
+    with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
         reader = _open_reader(rows)
         columns = replace_char_types(described.schema)
         assert isinstance(columns, StructType)

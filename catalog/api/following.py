@@ -25,8 +25,8 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
-from ..storage.reporting import explain_dropped_streams, prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.reporting import explain_dropped_streams
+from ..storage.spelling import prefix_table
 from .scan import read_planned, select_columns
 
 _MAX_BYTES = 64 << 20
@@ -72,7 +72,7 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
     """Yield the rows that come to a table; see `Table.follow`."""
     table = described.table
     find_table_kind(table).check_supports("follow", described.name, table)
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
+    with prefix_table(catalog, described.table):
         resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")
         required = select_columns(described, request.columns, request.condition)
@@ -113,10 +113,7 @@ def _read_batches(
     timeout, quiet_since = request.timeout, time.monotonic()
     since, last = bounds
     while True:
-        with (
-            prefix_errors("Table", name_table_and_stream(catalog, described.table)),
-            explain_dropped_streams(_GONE),
-        ):
+        with prefix_table(catalog, described.table), explain_dropped_streams(_GONE):
             until = followed.end(since, last, limits).offset
             new = None
             if until != since:

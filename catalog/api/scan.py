@@ -33,8 +33,7 @@ from ..protocol import TimeTravel
 from ..protocol.service_replies import TableDescription
 from ..queries.scan_planning import open_changes
 from ..storage.catalogs import Catalog
-from ..storage.reporting import prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.spelling import prefix_table
 from .arrow_columns import to_arrow_columns
 from .filters import find_columns, read_conditions
 from .parallel import Numbered, read_in_threads
@@ -189,7 +188,7 @@ class Scan:
         if table.asked.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
-        with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
+        with prefix_table(self.catalog, table):
             options = resolve_read(self.catalog.options, table, self.options)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
@@ -216,7 +215,7 @@ def make_scan(
     options: Mapping[str, str],
 ) -> Scan:
     """Return a scan of a table. Raises InvalidOptionError, and InvalidSchemaError if there is no such column."""
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
+    with prefix_table(catalog, described.table):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns

@@ -161,7 +161,7 @@ def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: l
         _check_format(registry.group(name).format, settings)
         _check_type(registry, declared.stream, declared.format.type_name(declared.schema_text))
         if begun and not registry.latest_schemas(name):
-            registry.set_compatibility(name, table_properties.get_policy(settings))
+            registry.set_compatibility(name, table_properties.get_policy(settings.compatibility))
 
 
 def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -209,7 +210,9 @@ def replay_dead_letter(call: Call) -> Rows:
         )
     epoch = Epoch(writer, part.number, None, part.to_text())
     if original.good and not dry_run:
-        _insert(call.catalog, prepared, original, epoch, log)
+        insert = Insert.begin(pravega, prepared, write_settings(options))
+        commit = partial(commit_epoch, insert, epoch=epoch, log=log)
+        write_here(insert, original.columns, original.rows(), commit)
     elif original.found and not dry_run:
         # All of them are left out for good.
         log.make_ready()
@@ -268,9 +271,3 @@ def _find_last_replayed(
         return None
     head, end = row.batches[max(replayed)].split()
     return StreamCut.from_text(head), StreamCut.from_text(end)
-
-
-def _insert(catalog: Catalog, table: StreamTable, letters: _Letters, epoch: Epoch, log: CommitLog) -> None:
-    """Write the rows of letters in one transaction, once for its epoch."""
-    insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options()))
-    write_here(insert, letters.columns, letters.rows(), lambda reports: commit_epoch(insert, reports, epoch, log))

@@ -32,7 +32,7 @@ from pyspark_pravega.sql import options as o
 from ..altering.schema_edits import check_compatible, check_settings
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
-from ..storage.table_properties import find_policy, show_policy
+from ..storage.table_properties import get_policy, show_policy
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
@@ -188,11 +188,9 @@ def register_schema(call: Call) -> Rows:
     _CHANGE,
 )
 def set_compatibility(call: Call) -> Rows:
-    stream, name = call.find_stream(), call.require("compatibility")
-    policy = find_policy(name)
-    if policy is None:
-        call.catalog.options(properties={o.COMPATIBILITY.key: name})  # refuses it, and names the allowed ones
-        raise InvalidOptionError(f"There is no policy '{name}'.")
+    stream, text = call.find_stream(), call.require("compatibility")
+    name = call.catalog.options(properties={o.COMPATIBILITY.key: text}).get(o.COMPATIBILITY)
+    policy = get_policy(name)
     registry = _open_registry(call.catalog, stream)
     before = registry.compatibility(stream.name)
     if policy != before:

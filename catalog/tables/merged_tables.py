@@ -38,7 +38,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.defaults import remove_defaults
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
+from pyspark_pravega.sql.identifiers import check_new_stream, is_internal
 from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..protocol import CreateTable, TableChange
@@ -46,7 +46,7 @@ from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import Address
+from ..storage.spelling import Address, check_scope_exists
 from ..storage.table_properties import PROVIDER, make_place_properties
 from . import key_value_tables
 from .description import describe_table, identify_members
@@ -215,8 +215,7 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
         )
     texts = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
     properties = check_properties(catalog, texts, stream.scope)
-    if not catalog.pravega.controller.scope_exists(stream.scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
+    check_scope_exists(catalog, request.namespace, stream.scope)
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
     table = load_streams(catalog, stream, properties)

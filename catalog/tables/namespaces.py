@@ -29,7 +29,7 @@ from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import resolve_scope, spell_for_pravega, spell_for_sql
+from ..storage.spelling import check_scope_exists, resolve_scope, spell_for_pravega, spell_for_sql
 from . import key_value_tables, merged_tables
 from .key_value_tables import OWN
 from .views import list_names
@@ -89,8 +89,7 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
 
 def _find_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
     scope = resolve_scope(catalog, namespace)
-    if not catalog.pravega.controller.scope_exists(scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    check_scope_exists(catalog, namespace, scope)
     return scope
 
 
@@ -207,14 +206,3 @@ def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
             catalog.pravega.controller.delete_key_value_table(scope, name)
         except KeyValueTableNotFoundError:
             continue  # each of our own is made only when it is first needed
-
-
-__all__ = [
-    "alter_namespace",
-    "create_namespace",
-    "drop_namespace",
-    "find_default_namespace",
-    "has_namespace",
-    "list_namespaces",
-    "load_namespace",
-]

@@ -23,7 +23,6 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
-    ScopeNotFoundError,
     StreamExistsError,
     StreamNotFoundError,
     UnsupportedOperationError,
@@ -40,7 +39,7 @@ from ..protocol.service_replies import ViewDefinition
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from ..storage.spelling import find_new_address, resolve_scope, resolve_stream, spell_for_sql
+from ..storage.spelling import check_scope_exists, find_new_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
 
 LOG = logging.getLogger(__name__)
@@ -57,8 +56,8 @@ def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the views of a scope, even one whose name now means a table. Raises ScopeNotFoundError."""
     scope = resolve_scope(catalog, namespace)
     names = list_names(catalog, scope)
-    if not names and not catalog.pravega.controller.scope_exists(scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    if not names:
+        check_scope_exists(catalog, namespace, scope)
     return spell_for_sql(catalog, names)
 
 
@@ -215,8 +214,7 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a table {address.shown}.")
     merged_tables.check_none(catalog, address)
-    if not catalog.pravega.controller.scope_exists(stream.scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(identifier.namespace)}.")
+    check_scope_exists(catalog, identifier.namespace, stream.scope)
     return stream
 
 
