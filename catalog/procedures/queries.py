@@ -30,14 +30,7 @@ from pyspark_pravega.sql.option_types import Option
 from ..metadata.metadata_table import Rows, column
 from ..name_resolution import find_in_scope
 from ..protocol import Identifier, QueryFacts
-from ..running.kept_query import (
-    KeptQueries,
-    KeptQuery,
-    QueryDefinition,
-    QueryState,
-    QueryStatus,
-    read_clock,
-)
+from ..running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus, read_clock
 from ..running.leases import take_lease
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope

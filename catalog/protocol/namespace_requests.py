@@ -24,12 +24,10 @@ class OfNamespace:
     namespace: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class NamespaceExists(OfNamespace):
     """Whether there is a namespace."""
 
 
-@dataclass(frozen=True)
 class LoadNamespace(OfNamespace):
     """The properties of a namespace."""
 

@@ -12,7 +12,6 @@ from .namespace_requests import OfNamespace
 from .table_requests import Identifier
 
 
-@dataclass(frozen=True)
 class ListProcedures(OfNamespace):
     """The names of the procedures of a namespace."""
 

@@ -120,17 +120,14 @@ class _OfQuery:
     query: StreamQuery
 
 
-@dataclass(frozen=True)
 class StartOfStream(_OfQuery):
     """The offset (a text) at which a streaming query without a checkpoint begins."""
 
 
-@dataclass(frozen=True)
 class LastOfStream(_OfQuery):
     """The offset at which the table ends now: there a query with `availableNow` ends."""
 
 
-@dataclass(frozen=True)
 class LimitsOfStream(_OfQuery):
     """The `Limits` that the options of a query give its micro-batches."""
 

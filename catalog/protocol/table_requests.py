@@ -32,12 +32,10 @@ class Identifier:
         return *self.namespace, self.name
 
 
-@dataclass(frozen=True)
 class ListTables(OfNamespace):
     """The names of the tables of a namespace."""
 
 
-@dataclass(frozen=True)
 class ListRelations(OfNamespace):
     """The `Relations` of a namespace."""
 
@@ -102,7 +100,6 @@ class TableExists(Identifier):
     creating: bool
 
 
-@dataclass(frozen=True)
 class HintOfTable(Identifier):
     """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
 
@@ -187,7 +184,6 @@ class AlterTable(Identifier):
     changes: tuple[TableChange, ...]
 
 
-@dataclass(frozen=True)
 class DropTable(Identifier):
     """DROP TABLE: whether there was one."""
 
@@ -200,7 +196,6 @@ class TakesChange:
     change: TableChange
 
 
-@dataclass(frozen=True)
 class LoadSegments(Identifier):
     """The `KeySpace` of a table."""
 
@@ -241,7 +236,6 @@ TableRequest: TypeAlias = (
 """Requests about tables."""
 
 
-@dataclass(frozen=True)
 class ListViews(OfNamespace):
     """The names of the views of a namespace."""
 
@@ -272,7 +266,6 @@ class RenameView(Identifier):
         return Identifier(self.new_namespace, self.new_name)
 
 
-@dataclass(frozen=True)
 class DropView(Identifier):
     """DROP VIEW: whether there was one."""
 
