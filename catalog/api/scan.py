@@ -114,7 +114,8 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the rows."""
-        return _make_schema(self.described, self.columns)
+        fields = _find_fields(self.described)
+        return to_arrow_columns(StructType([fields[name] for name in self.columns]))
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
         """Read all rows into memory.
@@ -219,14 +220,14 @@ def make_scan(
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns
-        check_columns(described, names)
+        _check_columns(described, names)
         scan = Scan(catalog, described, tuple(names), condition, limit, options)
         if condition is not None:
             select_columns(described, names, condition)
         return scan
 
 
-def check_columns(described: TableDescription, names: Sequence[str]) -> None:
+def _check_columns(described: TableDescription, names: Sequence[str]) -> None:
     """Raise InvalidSchemaError for unknown columns, and for no columns if the table has some."""
     hidden = [column.name for column in described.metadata_columns]
     valid = [*described.schema.names, *hidden]
@@ -312,19 +313,10 @@ def _find_fields(described: TableDescription) -> dict[str, StructField]:
     return {name: field for name, field in every.items() if name in described.schema.names or name in hidden}
 
 
-def read_planned(
-    planned: PlannedScan, described: TableDescription, columns: tuple[str, ...], condition: pc.Expression | None
-) -> pa.Table:
-    """Read what was planned for `select_columns` into memory, in the order of its partitions."""
-    schema = _make_schema(described, columns)
-    return _collect_in_order(
-        read_in_threads(_make_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema
-    )
-
-
-def _make_schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
-    fields = _find_fields(described)
-    return to_arrow_columns(StructType([fields[name] for name in columns]))
+def read_planned(scan: Scan, planned: PlannedScan) -> pa.Table:
+    """Read what was planned for the `select_columns` of a scan into memory, in the order of its partitions."""
+    tasks = _make_tasks(planned, scan.schema, scan.condition)
+    return _collect_in_order(read_in_threads(tasks, ScanTask.to_batches, _THREADS), scan.schema)
 
 
 def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:

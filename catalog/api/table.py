@@ -23,9 +23,9 @@ from ..storage.spelling import name_table
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
 from .appending import append
-from .following import FollowRequest, NewRows, follow
+from .following import NewRows, follow
 from .inspection import inspect_table
-from .scan import Bound, Scan, check_columns, make_bound_options, make_change_range, make_scan, make_time_travel
+from .scan import Bound, Scan, make_bound_options, make_change_range, make_scan, make_time_travel
 
 
 @dataclass(frozen=True)
@@ -249,11 +249,8 @@ class Table(AlterableTable):
         ...     print(new.rows.num_rows, new.position)
         """
         settings = {**(options or {}), **make_bound_options(start, None)}
-        described = self._load(settings)
-        names = described.schema.names if columns is None else columns
-        check_columns(described, names)
-        request = FollowRequest(tuple(names), filter, position, available_now, timeout, settings)
-        return follow(self._catalog, described, request)
+        scan = make_scan(self._catalog, self._load(settings), columns, filter, None, settings)
+        return follow(scan, position, available_now=available_now, timeout=timeout)
 
     def history(self, newest: int | None = None) -> list[TableVersion]:
         """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
