@@ -21,20 +21,7 @@ from .altering.truncating import truncate
 from .creation.making import create
 from .name_resolution import find_named, undo_creation
 from .procedures import calling as procedures
-from .protocol.service_replies import (
-    InsertBegun,
-    KeyedWriteBegun,
-    KeySpace,
-    MetadataDescription,
-    MetadataRows,
-    PlannedRead,
-    ProcedureDescription,
-    QueryCommands,
-    Relations,
-    SourceDescription,
-    TableDescription,
-    ViewDefinition,
-)
+from .protocol.service_replies import InsertBegun, Reply
 from .queries import relations, scan_planning, sources
 from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
@@ -49,30 +36,8 @@ from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_wri
 from .writing.open_writes import Inserts
 
 LOG = logging.getLogger(__name__)
-Reply: TypeAlias = (
-    TableDescription
-    | ViewDefinition
-    | Relations
-    | MetadataDescription
-    | MetadataRows
-    | ProcedureDescription
-    | QueryCommands
-    | SourceDescription
-    | KeySpace
-    | PlannedRead
-    | InsertBegun
-    | KeyedWriteBegun
-    | MicroBatchEnd
-    | Limits
-    | str
-    | int
-    | bool
-    | list[str]
-    | list[bool]
-    | dict[str, str]
-    | None
-)
-"""A class of `replies`, or the plain value that a request's description names."""
+Answer: TypeAlias = Reply | MicroBatchEnd | Limits | str | int | bool | list[str] | list[bool] | dict[str, str] | None
+"""A reply, or the plain value that a request's description names."""
 
 
 _RUN_TO_END = (
@@ -100,7 +65,7 @@ class Operations:
         self._reads = StreamingReads()
         self._servers = QueryServers()
 
-    def answer(self, number: int, envelope: r.Envelope) -> Reply:
+    def answer(self, number: int, envelope: r.Envelope) -> Answer:
         """Carry out the request of the call with this number, and return its reply. Raises what went wrong."""
         request = envelope.request
         if isinstance(request, r.LoadSource):
@@ -127,7 +92,7 @@ class Operations:
             LOG.debug("Leases of queries are left to end by themselves: %s", error)
         self._connections.close()
 
-    def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
+    def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Answer:
         if isinstance(request, r.StreamRequest):
             return self._reads.answer(catalog, request)
         match request:
