@@ -234,20 +234,16 @@ def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tup
         return
     if types.is_map(kind):
         array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    inside = np.repeat(rows, lengths)
     values = array.flatten()
     if not types.is_map(kind):
         yield from _find_repeated(values, inside)
         return
     # Entries are never null, so their parts are those of all values.
     keys, items = values.flatten()
-    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield _find_first_repeated(keys, np.repeat(np.arange(len(array), dtype=np.int64), lengths), inside)
     yield from _find_repeated(items, inside)
-
-
-def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
-    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
-    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
 
 
 def _find_first_repeated(

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
-from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError
+from pyspark_pravega.errors import ScopeExistsError, StreamExistsError
 from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all
 from pyspark_pravega.sql.keywords import convert_keywords
 from pyspark_pravega.sql.options import resolve
@@ -91,11 +91,7 @@ class PravegaCatalog(WatchedCatalog):
 
     def namespace_exists(self, name: str) -> bool:
         """Return whether a namespace exists."""
-        try:
-            namespaces.load_namespace(self._catalog, self._split_namespace(name))
-        except ScopeNotFoundError:
-            return False
-        return True
+        return namespaces.has_namespace(self._catalog, self._split_namespace(name))
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drop a namespace.

@@ -86,19 +86,14 @@ def _list_hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[Hi
     )
 
 
-def identify_stream(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, even against one recreated under its name or in another cluster; None if it is not known."""
-    return identify(catalog.pravega, stream)
-
-
 def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
     """Return a table of several streams whose members have their identities."""
 
-    def identify(member: StreamTable) -> StreamTable:
-        return replace(member, identity=identify_stream(catalog, member.stream))
+    def add_identity(member: StreamTable) -> StreamTable:
+        return replace(member, identity=identify(catalog.pravega, member.stream))
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return replace(table, members=tuple(threads.map(cancellation.carry_over(identify), table.members)))
+        return replace(table, members=tuple(threads.map(cancellation.carry_over(add_identity), table.members)))
 
 
 def check_letter_case(table: str, schema: StructType) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.stream import Stream, make_segment_name
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import load as load_part
-from pyspark_pravega.datasource.positions.identity import is_same_stream
+from pyspark_pravega.datasource.positions.identity import identify, is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
@@ -19,14 +19,14 @@ from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
 
-from ..protocol.service_replies import KeySpace, TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import find_mark
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
-from .description import describe_table, identify_stream
+from .description import describe_table
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -37,7 +37,7 @@ def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permiss
     """Describe a loaded table with all its properties. `permissive`: bad events are rows of nulls."""
     table, stream = address.note_spelling(loaded.table).as_asked(permissive=permissive), loaded.table.stream
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
-    return describe_table(catalog, table, identify_stream(catalog, stream), properties=shown)
+    return describe_table(catalog, table, identify(catalog.pravega, stream), properties=shown)
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
@@ -101,7 +101,7 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
     """Drop a stream that a failed statement has made, unless others have replaced it or written to it."""
     controller = catalog.pravega.controller
     try:
-        if is_same_stream(identify_stream(catalog, stream), id) and controller.head(stream) == measure_tail(
+        if is_same_stream(identify(catalog.pravega, stream), id) and controller.head(stream) == measure_tail(
             catalog.pravega, stream
         ):
             drop_stream(catalog, stream)
@@ -109,10 +109,3 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
             LOG.warning("A failed CREATE TABLE AS SELECT leaves %s: others have made it, or written to it.", stream)
     except StreamNotFoundError:
         LOG.debug("Stream %s, which a failed CREATE TABLE AS SELECT has made, is gone.", stream)
-
-
-def find_key_space(catalog: Catalog, stream: Stream) -> KeySpace:
-    """Return which segment takes the events of which part of the key space. Raises StreamNotFoundError."""
-    segments = sorted(catalog.pravega.controller.current_segments(stream), key=lambda segment: segment.max_key)
-    names = tuple(make_segment_name(stream, segment.segment_id) for segment in segments)
-    return KeySpace(names, tuple(repr(segment.max_key) for segment in segments))
