@@ -80,7 +80,7 @@ def start_query(call: Call) -> Rows:
     name = _check_name(call.require("name"))
     call.require("query")
     assert facts is not None  # they come with the query
-    if _parse_version(facts.spark) < _FIRST_SPARK:
+    if tuple(int(part) for part in re.findall(r"\d+", facts.spark)[:2]) < _FIRST_SPARK:
         raise UnsupportedOperationError(
             f"start_query needs Spark 4.3 or newer, but this is {facts.spark}. Start the query in Python: "
             "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
@@ -120,10 +120,6 @@ def start_query(call: Call) -> Rows:
     call.servers.get(catalog, facts.server).adopt(kept)
     kept = _wait_for_start(queries, kept, former)
     yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
-
-
-def _parse_version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def _check_name(name: str) -> str:

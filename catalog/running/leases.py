@@ -79,8 +79,8 @@ class LeaseSearch:
 
     def begin(self, catalog: Catalog, tended: Collection[Key]) -> None:
         """Search in the background, if the catalog's conf says so and it is time. `tended` has the server's own."""
-        moment = time.monotonic()
-        if catalog.options().get(o.QUERIES_RUN) is False or moment < self._next or self._is_running():
+        moment, searching = time.monotonic(), self._thread is not None and self._thread.is_alive()
+        if catalog.options().get(o.QUERIES_RUN) is False or moment < self._next or searching:
             return
         self._next = moment + self._lease / 3
         let_go = catalog.hold()
@@ -105,9 +105,6 @@ class LeaseSearch:
         self._ended = True
         if self._thread is not None:
             self._thread.join(_LAST_SEARCH)
-
-    def _is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
 
     def _search(self, catalog: Catalog, tended: Collection[Key]) -> None:
         moment, queries = time.monotonic(), KeptQueries(catalog)

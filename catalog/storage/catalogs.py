@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
@@ -129,12 +129,12 @@ def _connect(options: Options, login: UserLogin | None) -> Pravega:
     return connect(config, first_contact=read_first_contact(options))
 
 
+@dataclass(eq=False)
 class _Connection:
     """A connection and the number of its users: running calls and open INSERTs."""
 
-    def __init__(self, pravega: Pravega) -> None:
-        self.pravega = pravega
-        self.users = 0
+    pravega: Pravega
+    users: int = 0
 
 
 class Connections:

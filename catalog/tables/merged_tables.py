@@ -10,7 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -154,7 +154,11 @@ def load_streams(
         raise MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
     if choice.pattern is not None:
         names = {member.stream.name for member in members}
-        _check_readable(catalog, [Stream(stream.scope, name) for name in earlier if name not in names])
+        for name in earlier:
+            # Those that are gone do not matter; of one that may not be read this raises PermissionDeniedError.
+            if name not in names:
+                with suppress(StreamNotFoundError):
+                    catalog.pravega.controller.stream_configuration(Stream(stream.scope, name))
     table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
     return replace(table, schema=remove_defaults(table.schema), scan_properties=scan_properties)
@@ -327,15 +331,6 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
             if listed or time.monotonic() > until:
                 raise
         cancellation.sleep(_PAUSE)
-
-
-def _check_readable(catalog: Catalog, streams: Iterable[Stream]) -> None:
-    """Raise PermissionDeniedError if the user may not read one of the streams; those that are gone do not matter."""
-    for stream in streams:
-        try:
-            catalog.pravega.controller.stream_configuration(stream)
-        except StreamNotFoundError:
-            continue
 
 
 @contextmanager
