@@ -14,7 +14,6 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from ..protocol.service_replies import MetadataDescription
 from ..protocol.table_requests import TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
-from ..storage.catalogs import Catalog
 from .metadata_table import NamedMetadata, Rows, column
 
 NAMESPACE = "system"
@@ -68,7 +67,31 @@ class TableOfCatalog(NamedMetadata):
         return MetadataDescription(self.shown, _COLUMNS)
 
     def list_rows(self) -> Rows:
-        return _read_queries(self.catalog)
+        for kept in KeptQueries(self.catalog).all():
+            definition, status = kept.definition, kept.status
+            running = _find_state(kept) not in (QueryState.WAITING, QueryState.FAILED, QueryState.FINISHED)
+            yield (
+                kept.name,
+                str(_find_state(kept)),
+                definition.query,
+                f"{self.catalog.named()}.{definition.into}",
+                definition.trigger,
+                status.batch,
+                status.rows_per_second if running else None,
+                status.bytes_behind,
+                status.seconds_behind,
+                status.failures,
+                status.last_error,
+                status.failed_at,
+                status.started,
+                status.renewed,
+                status.server if running else None,
+                definition.checkpoint,
+                json.dumps(dict(definition.options)) if definition.options else None,
+                status.query_id,
+                ", ".join(status.sources) or None,
+                status.rows_written_per_second if running else None,
+            )
 
     def exists(self) -> bool:
         return True
@@ -94,34 +117,6 @@ class TableOfCatalog(NamedMetadata):
             f"{self.shown} lists the streaming queries of the catalog, and can only be read. CALL "
             f"{self.catalog.named(NAMESPACE, 'start_query')} and {self.catalog.named(NAMESPACE, 'stop_query')} "
             "change it."
-        )
-
-
-def _read_queries(catalog: Catalog) -> Rows:
-    for kept in KeptQueries(catalog).all():
-        definition, status = kept.definition, kept.status
-        running = _find_state(kept) not in (QueryState.WAITING, QueryState.FAILED, QueryState.FINISHED)
-        yield (
-            kept.name,
-            str(_find_state(kept)),
-            definition.query,
-            f"{catalog.named()}.{definition.into}",
-            definition.trigger,
-            status.batch,
-            status.rows_per_second if running else None,
-            status.bytes_behind,
-            status.seconds_behind,
-            status.failures,
-            status.last_error,
-            status.failed_at,
-            status.started,
-            status.renewed,
-            status.server if running else None,
-            definition.checkpoint,
-            json.dumps(dict(definition.options)) if definition.options else None,
-            status.query_id,
-            ", ".join(status.sources) or None,
-            status.rows_written_per_second if running else None,
         )
 
 

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -97,19 +97,14 @@ def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
         return True
 
 
-def strip_mark(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags without the mark."""
-    return tuple(tag for tag in tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
-
-
 def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
     """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does it."""
     if CREATING_KEY not in loaded.stored:
         return
     stream, configuration = loaded.table.stream, loaded.configuration
     try:
-        new = replace(configuration, tags=strip_mark(configuration.tags))
-        catalog.pravega.controller.update_stream(stream, new)
+        tags = tuple(tag for tag in configuration.tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
+        catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
     except PravegaError as error:
         if not _is_marked(catalog, stream):
             return  # another statement has removed it

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
@@ -22,12 +23,14 @@ from pyspark_pravega.errors import (
     ConditionalUpdateError,
     InvalidOptionError,
     KeyValueTableNotFoundError,
+    PermissionDeniedError,
     PravegaError,
     UnsupportedOperationError,
 )
 
 from .reporting import warn_once
 
+LOG = logging.getLogger(__name__)
 TABLE_NAME = "pyspark-pravega-catalog"
 _KIND_BYTES, _NAME_BYTES = 4, 16
 _NOTHING = b""
@@ -71,6 +74,14 @@ class ScopeTable:
         try:
             return self._read_row(key, self._table.get(key))
         except KeyValueTableNotFoundError:
+            return None
+
+    def read_if_allowed(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
+        """Return the row of a name, or None: also to a user without READ. Raises UnsupportedOperationError."""
+        try:
+            return self.read(kind, name)
+        except PermissionDeniedError as error:
+            LOG.debug("What scope %s keeps of the %s '%s' is left out: %s", self._scope, kind.name, name, error)
             return None
 
     def rows(self, kind: RowKind) -> Iterator[Mapping[str, Any]]:

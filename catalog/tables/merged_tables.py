@@ -72,11 +72,7 @@ def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
     """Return the stored row of a table, or None: without such a table, or if the user may not know of it."""
     if is_internal(stream.scope):
         return None
-    try:
-        return ScopeTable(catalog.pravega, stream.scope).read(RowKind.SEVERAL_STREAMS, stream.name)
-    except PermissionDeniedError as error:
-        LOG.debug("Whether there is a table %s of several streams is not known: %s", stream, error)
-        return None
+    return ScopeTable(catalog.pravega, stream.scope).read_if_allowed(RowKind.SEVERAL_STREAMS, stream.name)
 
 
 def has_table(catalog: Catalog, stream: Stream) -> bool:

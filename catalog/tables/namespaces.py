@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
     KeyValueTableNotFoundError,
-    PermissionDeniedError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
@@ -34,7 +32,6 @@ from . import key_value_tables, merged_tables
 from .key_value_tables import OWN
 from .views import list_names
 
-LOG = logging.getLogger(__name__)
 _PROPERTIES = "properties"
 _SPARK_SETS = "owner"
 _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
@@ -79,11 +76,7 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
     A user who may not read the properties sees none.
     """
     scope = _find_scope(catalog, namespace)
-    try:
-        row = ScopeTable(catalog.pravega, scope).read(RowKind.NAMESPACE, "") or {}
-    except PermissionDeniedError as error:
-        LOG.debug("The properties of scope %s are left out: %s", scope, error)
-        row = {}
+    row = ScopeTable(catalog.pravega, scope).read_if_allowed(RowKind.NAMESPACE, "") or {}
     return {**row.get(_PROPERTIES, {}), "location": scope}
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -42,7 +41,6 @@ from ..storage.scope_table import Row, RowKind, ScopeTable
 from ..storage.spelling import check_scope_exists, find_new_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
 
-LOG = logging.getLogger(__name__)
 _SPARK_SETS = ("owner", "table_type")
 """Properties of every view in Spark. In Pravega users have rights to the streams below, and do not own views."""
 _METRIC_VIEW = "METRIC_VIEW"
@@ -74,14 +72,12 @@ def find(catalog: Catalog, identifier: r.Identifier, *, to_read: bool = False) -
     if len(identifier.namespace) != 1 or is_internal(identifier.namespace[0]):
         return None
     stream = resolve_stream(catalog, identifier.namespace, identifier.name)
-    try:
-        row = ScopeTable(catalog.pravega, stream.scope).read(RowKind.VIEW, stream.name)
-    except PermissionDeniedError as error:
-        LOG.debug("Whether there is a view %s is not known: %s", stream, error)
+    row = ScopeTable(catalog.pravega, stream.scope).read_if_allowed(RowKind.VIEW, stream.name)
+    if row is None:
         return None
-    if row is not None and to_read:
+    if to_read:
         _check_trust(catalog, catalog.named(*identifier.parts), stream, row)
-    return None if row is None else _read_definition(catalog, row)
+    return _read_definition(catalog, row)
 
 
 def _check_trust(catalog: Catalog, shown: str, stream: Stream, row: Mapping[str, Any]) -> None:
