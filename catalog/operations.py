@@ -17,7 +17,6 @@ from pyspark_pravega.errors import PravegaError
 
 from . import protocol as r
 from .altering.column_changes import can_evolve
-from .altering.truncating import truncate
 from .creation.making import create
 from .name_resolution import find_named, undo_creation
 from .procedures import calling as procedures
@@ -29,7 +28,7 @@ from .storage.reporting import WRITE_AGAIN, explain_dropped_streams
 from .storage.spelling import prefix_table
 from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
-from .tables import namespaces, views
+from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
@@ -154,7 +153,7 @@ class Operations:
             case r.LoadSegments():
                 return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
-                truncate(catalog, table)
+                stream_tables.truncate(catalog, table)
                 return None
             case r.Refuse(statement=statement, table=loaded):
                 find_named(catalog, request).refuse(statement, loaded)

@@ -15,9 +15,9 @@ from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..altering.truncating import refuse_to_truncate
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
+from ..tables.stream_tables import refuse_to_truncate
 from .positions import find_point
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 

@@ -1,4 +1,4 @@
-"""Streams as tables: describe, load, and what of a stream can become a table."""
+"""Streams as tables: describe, load, truncate, and what of a stream can become a table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from contextlib import nullcontext
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.identity import identify, is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.open_table import resolve_read
-from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
 
@@ -25,7 +27,7 @@ from ..storage.catalogs import Catalog
 from ..storage.creation_mark import find_mark
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
-from ..storage.spelling import Address
+from ..storage.spelling import Address, name_table
 from .description import describe_table
 
 LOG = logging.getLogger(__name__)
@@ -109,3 +111,22 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
             LOG.warning("A failed CREATE TABLE AS SELECT leaves %s: others have made it, or written to it.", stream)
     except StreamNotFoundError:
         LOG.debug("Stream %s, which a failed CREATE TABLE AS SELECT has made, is gone.", stream)
+
+
+def truncate(catalog: Catalog, table: StreamTable) -> None:
+    """Remove all events that a table has now; a commit at the same time is removed or kept as a whole.
+
+    In a key-value table the entries are removed, one after the other. Raises UnsupportedOperationError for tables whose
+    rows are not all the events of a stream, StreamSealedError.
+    """
+    refuse_to_truncate(catalog, table, "TRUNCATE TABLE", "DELETE without WHERE")
+    find_table_kind(table).truncate(catalog.pravega, table)
+
+
+def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -> None:
+    """Raise UnsupportedOperationError, which names the statements, if a table's events cannot be removed."""
+    whole = catalog.named(*(table.asked.called or (table.stream.scope, table.stream.name)))
+    refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
+    if refused is not None:
+        verb = "is" if len(statements) == 1 else "are"
+        raise UnsupportedOperationError(f"{' and '.join(statements)} {verb} not possible on {refused}")
