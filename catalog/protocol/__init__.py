@@ -17,14 +17,12 @@ from pyspark_pravega.errors import ProtocolError
 from .insert_requests import *  # noqa: F403
 from .insert_requests import WriteRequest
 from .message_codec import decode
-from .namespace_requests import *  # noqa: F403
-from .namespace_requests import NamespaceRequest
 from .procedure_requests import *  # noqa: F403
 from .procedure_requests import ProcedureRequest, RunningQueryRequest
 from .scan_requests import *  # noqa: F403
 from .scan_requests import PlanningRequest, StopStream, StreamRequest
 from .table_requests import *  # noqa: F403
-from .table_requests import LoadSource, TableRequest, ViewRequest
+from .table_requests import LoadSource, NamespaceRequest, TableRequest, ViewRequest
 
 CatalogRequest: TypeAlias = (
     NamespaceRequest

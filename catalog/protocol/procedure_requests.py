@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
-from .namespace_requests import OfNamespace
-from .table_requests import Identifier
+from .table_requests import Identifier, OfNamespace
 
 
 class ListProcedures(OfNamespace):

@@ -1,4 +1,4 @@
-"""Requests about tables and views, each by its name: to load, create, alter and drop them."""
+"""Requests about namespaces, tables and views, each by its name: to load, create, alter and drop them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,73 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
-from .namespace_requests import OfNamespace
 from .service_replies import ViewDefinition
+
+
+@dataclass(frozen=True)
+class DefaultNamespace:
+    """The namespace that `USE <catalog>` selects, as a list of its parts."""
+
+
+@dataclass(frozen=True)
+class ListNamespaces:
+    """The names of all namespaces."""
+
+
+@dataclass(frozen=True)
+class OfNamespace:
+    """A request about a namespace, or about what is in it."""
+
+    namespace: tuple[str, ...]
+
+
+class NamespaceExists(OfNamespace):
+    """Whether there is a namespace."""
+
+
+class LoadNamespace(OfNamespace):
+    """The properties of a namespace."""
+
+
+@dataclass(frozen=True)
+class CreateNamespace(OfNamespace):
+    """CREATE NAMESPACE."""
+
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class NamespaceChange:
+    """A property of ALTER NAMESPACE and its value (None: unset)."""
+
+    property: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class AlterNamespace(OfNamespace):
+    """ALTER NAMESPACE."""
+
+    changes: tuple[NamespaceChange, ...]
+
+
+@dataclass(frozen=True)
+class DropNamespace(OfNamespace):
+    """DROP NAMESPACE: whether there was one."""
+
+    cascade: bool
+
+
+NamespaceRequest: TypeAlias = (
+    DefaultNamespace
+    | ListNamespaces
+    | NamespaceExists
+    | LoadNamespace
+    | CreateNamespace
+    | AlterNamespace
+    | DropNamespace
+)
+"""Requests about namespaces."""
 
 
 @dataclass(frozen=True)
