@@ -17,6 +17,7 @@ from pyspark_pravega.formats.core.spark_visitor import join_path
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TableChange
+from ..tables.description import list_fields
 
 COLUMN_CHANGES: Mapping[str, str] = {
     "AddColumn": "ADD COLUMN",
@@ -59,11 +60,6 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
     return is_wider(old, change.field.fields[0].dataType)
-
-
-def list_fields(data_type: DataType) -> list[StructField]:
-    """Return the fields of a struct, and the parts of an array or a map as fields; none for single values."""
-    return [part.field for part in list_parts(EditedColumn(StructField("", data_type), None)) or ()]
 
 
 def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:

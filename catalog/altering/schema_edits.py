@@ -33,7 +33,8 @@ from pyspark_pravega.formats.core.spark_visitor import join_path
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from .column_changes import edit_columns, is_wider, list_changed_names, list_fields
+from ..tables.description import list_fields
+from .column_changes import edit_columns, is_wider, list_changed_names
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
 """What to do about a policy that does not allow a change."""

@@ -27,11 +27,6 @@ class New:
     declared: Declaration
     found: LoadedTable | None
 
-    @property
-    def has_schema(self) -> bool:
-        """Return whether others registered the schema of the events."""
-        return self.found is not None and has_envelopes(self.found)
-
 
 @dataclass(frozen=True)
 class Rest:

@@ -47,7 +47,7 @@ from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_fai
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import find_new_address
 from ..tables import merged_tables, views
-from ..tables.stream_tables import describe
+from ..tables.stream_tables import describe, has_envelopes
 from .declaration import Declaration, declare
 from .judging import New, Rest, describe_creation_in_progress, judge, look_up
 from .new_key_value_table import check_name, create_entries, is_key_value_table
@@ -89,7 +89,8 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     declared, existing, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
     kept = make_stored_properties(settings, declared.comment)
-    registering = bool(declared.registry_format) and not new.has_schema
+    # Others have registered the schema of envelopes.
+    registering = bool(declared.registry_format) and not (existing is not None and has_envelopes(existing))
     if not registering and text:
         kept[SCHEMA_KEY] = text
     mark = CreationMark.new(pravega.config, text) if registering else None

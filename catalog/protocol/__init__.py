@@ -40,12 +40,10 @@ CatalogRequest: TypeAlias = (
 Request: TypeAlias = CatalogRequest | LoadSource
 
 
-def name_operation(kind: type) -> str:
-    """Return the name of a request's class as Java spells it."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-
-
-OPERATIONS: Mapping[str, type[Request]] = {name_operation(kind): kind for kind in get_args(Request)}
+OPERATIONS: Mapping[str, type[Request]] = {
+    re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in get_args(Request)
+}
+"""The classes of requests, by the names by which Java calls them."""
 
 
 @dataclass(frozen=True)
