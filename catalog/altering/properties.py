@@ -50,11 +50,8 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
     """
     stream, shown, about = loaded.table.stream, address.shown, address.about
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
-        try:
-            with prefix_errors("Table", about):
-                change_columns(catalog, loaded, changes)
-        except UnsupportedOperationError as error:
-            raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
+        with prefix_errors("Table", about, UnsupportedOperationError):
+            change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind
