@@ -126,4 +126,4 @@ def _find_state(kept: KeptQuery) -> QueryState:
     Nothing but this display depends on whether the clocks of two machines agree.
     """
     silent = read_clock() - kept.status.renewed > 2 * kept.status.lease * 1_000_000
-    return QueryState.WAITING if silent and not kept.status.known.is_final else kept.status.known
+    return QueryState.WAITING if silent and not kept.status.state.is_final else kept.status.state

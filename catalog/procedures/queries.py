@@ -283,10 +283,10 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
         current = queries.read(kept.scope, kept.name)
         if current is None or current.status.epoch != kept.status.epoch:
             raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
-        if current.status.known is QueryState.FAILED and current.status.started is None:
+        if current.status.state is QueryState.FAILED and current.status.started is None:
             _put_back(queries, current, former)
             raise QueryNotStartedError(f"The query '{kept.name}' does not start: {current.status.last_error}")
-        starts = current.status.known in (QueryState.STARTING, QueryState.STOPPING)
+        starts = current.status.state in (QueryState.STARTING, QueryState.STOPPING)
         if not starts or time.monotonic() > until:
             return current
         time.sleep(_LOOK_SECONDS)
@@ -297,7 +297,7 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
     if former is None:
         queries.remove(failed, partial(eq, failed))
         return
-    state = former.status.known if former.status.known.is_final else QueryState.WAITING
+    state = former.status.state if former.status.state.is_final else QueryState.WAITING
     status = replace(
         former.status,
         state=state,

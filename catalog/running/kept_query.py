@@ -132,7 +132,7 @@ class QueryStatus:
     Spark's, under which a table's ledger knows the query; `sources` are what it reads, as its progress names them.
     """
 
-    state: str
+    state: QueryState
     server: str | None
     epoch: int
     renewed: int
@@ -148,11 +148,6 @@ class QueryStatus:
     query_id: str | None = None
     sources: tuple[str, ...] = ()
     rows_written_per_second: float | None = None
-
-    @property
-    def known(self) -> QueryState:
-        """Return the state."""
-        return QueryState(self.state)
 
     def now(self, **changes: Any) -> QueryStatus:
         """Return the status with changes, renewed now."""
@@ -295,7 +290,6 @@ def _read_row(scope: str, row: Row) -> KeptQuery:
     try:
         definition = decode(QueryDefinition, row["definition"], newer=True)
         status = decode(QueryStatus, row["status"], newer=True)
-        QueryState(status.state)
         if definition.trigger is not None:
             o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
         return KeptQuery(scope, row["name"], definition, status)
