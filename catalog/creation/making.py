@@ -36,9 +36,10 @@ from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
+    MAKING,
+    UNDOING,
     CreationMark,
-    compute_seconds_to_make,
-    compute_seconds_to_undo,
+    choose_patience,
     find_mark,
     is_left_to,
     remove_mark,
@@ -194,15 +195,12 @@ def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
 @contextmanager
 def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | None) -> Iterator[list[Undo]]:
     """Undo what a CREATE TABLE has made when it fails, as long as the stream has its mark, and within its time."""
-    config = catalog.pravega.config
+    patience = choose_patience(catalog.pravega.config)
 
     def is_ours() -> bool:
         return mark is None or is_left_to(catalog, stream, mark)
 
-    with (
-        undo_on_failure("CREATE TABLE", is_ours, compute_seconds_to_undo(config)) as undo,
-        limit_retries(compute_seconds_to_make(config)),
-    ):
+    with undo_on_failure("CREATE TABLE", is_ours, UNDOING * patience) as undo, limit_retries(MAKING * patience):
         yield undo
 
 
