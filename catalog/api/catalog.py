@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -300,15 +300,18 @@ class PravegaCatalog:
         Raises PermissionDeniedError if this user may not read the commits of the namespace.
         """
         scope = resolve_scope(self._catalog, self._split_namespace(namespace))
-        return sorted(self._read_writers(scope), key=lambda one: one.time, reverse=True)
-
-    def _read_writers(self, scope: str) -> Iterator[TableWriter]:
-        for stream, row in read_ledgers(self._catalog.pravega, scope):
-            if row.epoch >= 0 and row.writer.startswith(("query ", "application ")):
-                name = quote_all((stream.scope, stream.name))
-                yield TableWriter(
-                    row.writer, name, row.epoch, row.rows, datetime.fromtimestamp(row.written_ms / 1000, UTC)
-                )
+        writers = [
+            TableWriter(
+                writer=row.writer,
+                table=quote_all((stream.scope, stream.name)),
+                batch=row.epoch,
+                rows=row.rows,
+                time=datetime.fromtimestamp(row.written_ms / 1000, UTC),
+            )
+            for stream, row in read_ledgers(self._catalog.pravega, scope)
+            if row.epoch >= 0 and row.writer.startswith(("query ", "application "))
+        ]
+        return sorted(writers, key=lambda one: one.time, reverse=True)
 
     def _split_namespace(self, name: str) -> tuple[str, ...]:
         parts = split_name(name)

@@ -159,7 +159,8 @@ class QueryServer:
                 self._note_end(catalog, queries, tended, report, is_first)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
-                self._note_progress(queries, key, tended, report)
+                self._change(queries, key, tended, state=QueryState.RUNNING, **read_progress(report.progress))
+                tended.active, tended.asked, tended.refusals = True, False, 0
         except LeaseLostError:
             commands.stop(run)
             self._forget(key, tended)
@@ -178,10 +179,6 @@ class QueryServer:
         self._check_lease(queries.read(*key), recalled)
         self._tended[key] = recalled
         return recalled
-
-    def _note_progress(self, queries: KeptQueries, key: Key, tended: _Tended, report: r.QueryReport) -> None:
-        self._change(queries, key, tended, state=QueryState.RUNNING, **read_progress(report.progress))
-        tended.active, tended.asked, tended.refusals = True, False, 0
 
     def _note_end(
         self, catalog: Catalog, queries: KeptQueries, tended: _Tended, report: r.QueryReport, may_be_known: bool
