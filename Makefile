@@ -54,8 +54,9 @@ $(ARCHIVE): $(STAMP) | jar
 # link in `pyspark_pravega/`, so that the generated modules are part of the package.
 PROTO_TOOLS = build/proto/grpcio-tools-1.76.0
 .PHONY: proto
-proto: $(PROTO_TOOLS) ## Regenerate the messages of gRPC from client/controller/controller.proto
-	$(PROTO_TOOLS)/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. pyspark_pravega/client/controller/controller.proto
+proto: $(PROTO_TOOLS) ## Regenerate the messages of gRPC and of Substrait from their .proto files
+	$(PROTO_TOOLS)/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. \
+	  pyspark_pravega/client/controller/controller.proto pyspark_pravega/catalog/api/substrait.proto
 
 $(PROTO_TOOLS):
 	"$$(tools/find-python.sh)" -m venv $@

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,17 +41,11 @@ def connect(catalog: str = "pravega", **options: str | int | bool | None) -> Pra
     return open_catalog(catalog, options)
 
 
+_MODULES = {"PravegaCatalog": "catalog", "Table": "table", "Scan": "scan"}
+"""Where classes are that are imported when they are first needed."""
+
+
 def __getattr__(name: str) -> Any:
-    if name == "PravegaCatalog":
-        from .api.catalog import PravegaCatalog
-
-        return PravegaCatalog
-    if name == "Table":
-        from .api.table import Table
-
-        return Table
-    if name == "Scan":
-        from .api.scan import Scan
-
-        return Scan
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".api.{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import nullcontext
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
@@ -17,63 +18,43 @@ from pyspark_pravega.errors import PravegaError
 
 from . import protocol as r
 from .altering.column_changes import can_evolve
-from .altering.truncating import truncate
 from .creation.making import create
 from .name_resolution import find_named, undo_creation
 from .procedures import calling as procedures
-from .protocol.service_replies import (
-    InsertBegun,
-    KeyedWriteBegun,
-    KeySpace,
-    MetadataDescription,
-    MetadataRows,
-    PlannedRead,
-    ProcedureDescription,
-    QueryCommands,
-    Relations,
-    SourceDescription,
-    TableDescription,
-    ViewDefinition,
-)
+from .protocol.service_replies import InsertBegun, Reply
 from .queries import relations, scan_planning, sources
 from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
-from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
-from .storage.spelling import name_table_and_stream
+from .storage.reporting import WRITE_AGAIN, explain_dropped_streams
+from .storage.spelling import prefix_table
 from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
-from .tables import namespaces, views
+from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
+from .writing.open_writes import Inserts
 from .writing.row_changes import make_commit
-from .writing.transactional_inserts import Inserts
 
 LOG = logging.getLogger(__name__)
-Reply: TypeAlias = (
-    TableDescription
-    | ViewDefinition
-    | Relations
-    | MetadataDescription
-    | MetadataRows
-    | ProcedureDescription
-    | QueryCommands
-    | SourceDescription
-    | KeySpace
-    | PlannedRead
-    | InsertBegun
-    | KeyedWriteBegun
-    | MicroBatchEnd
-    | Limits
-    | str
-    | int
-    | bool
-    | list[str]
-    | list[bool]
-    | dict[str, str]
-    | None
+Answer: TypeAlias = Reply | MicroBatchEnd | Limits | str | int | bool | list[str] | list[bool] | dict[str, str] | None
+"""A reply, or the plain value that a request's description names."""
+
+
+_RUN_TO_END = (
+    r.SettleTable,
+    r.AlterTable,
+    r.DropTable,
+    r.UndoCreation,
+    r.TruncateTable,
+    r.PutView,
+    r.RenameView,
+    r.DropView,
+    r.CallProcedure,
+    r.ReleaseQueries,
+    r.StopStream,
 )
-"""A class of `replies`, or the plain value that a request's description names."""
+"""Requests that are carried out as a whole, even if nobody waits for them any longer."""
 
 
 class Operations:
@@ -85,7 +66,7 @@ class Operations:
         self._reads = StreamingReads()
         self._servers = QueryServers()
 
-    def answer(self, number: int, envelope: r.Envelope) -> Reply:
+    def answer(self, number: int, envelope: r.Envelope) -> Answer:
         """Carry out the request of the call with this number, and return its reply. Raises what went wrong."""
         request = envelope.request
         if isinstance(request, r.LoadSource):
@@ -93,7 +74,8 @@ class Operations:
             with self._connections.catalog(conf) as catalog:
                 return sources.load(catalog, conf, request)
         with self._connections.catalog(envelope.conf) as catalog:
-            return self._answer(number, catalog, request)
+            with shield() if isinstance(request, _RUN_TO_END) else nullcontext():
+                return self._answer(number, catalog, request)
 
     def take_back(self, number: int) -> None:
         """Abort the INSERT of a call whose answer nobody has read."""
@@ -111,7 +93,7 @@ class Operations:
             LOG.debug("Leases of queries are left to end by themselves: %s", error)
         self._connections.close()
 
-    def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
+    def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Answer:
         if isinstance(request, r.StreamRequest):
             return self._reads.answer(catalog, request)
         match request:
@@ -131,8 +113,16 @@ class Operations:
                 return None
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
-            case r.ListViews() | r.PutView() | r.RenameView() | r.DropView():
-                return views.answer(catalog, request)
+            case r.ListViews(namespace):
+                return views.list_views(catalog, namespace)
+            case r.PutView():
+                views.put(catalog, request)
+                return None
+            case r.RenameView():
+                views.rename(catalog, request, request.new)
+                return None
+            case r.DropView():
+                return views.drop(catalog, request)
             case r.ListRelations(namespace):
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
@@ -152,25 +142,20 @@ class Operations:
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
-                with shield():
-                    return sink_tables.settle(catalog, table, schema, options, output_mode)
+                return sink_tables.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(changes=table_changes):
-                with shield():
-                    return find_named(catalog, request).alter(table_changes)
+                return find_named(catalog, request).alter(table_changes)
             case r.DropTable():
-                with shield():
-                    return find_named(catalog, request).drop()
+                return find_named(catalog, request).drop()
             case r.UndoCreation(table, id):
-                with shield():
-                    undo_creation(catalog, table, id)
+                undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
                 return can_evolve(table, change)
             case r.LoadSegments():
                 return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
-                with shield():
-                    truncate(catalog, table)
+                stream_tables.truncate(catalog, table)
                 return None
             case r.Refuse(statement=statement, table=loaded):
                 find_named(catalog, request).refuse(statement, loaded)
@@ -181,8 +166,7 @@ class Operations:
             case r.TendQueries(server, reports):
                 return self._servers.get(catalog, server).tend(catalog, reports)
             case r.ReleaseQueries(server):
-                with shield():
-                    self._servers.release(catalog, server)
+                self._servers.release(catalog, server)
                 return None
             case r.WakeQueries():
                 self._servers.wake()
@@ -199,33 +183,24 @@ class Operations:
             case r.PlanChanges():
                 return scan_planning.plan_changes(catalog, request)
             case r.StopStream(checkpoint=checkpoint):
-                with shield():
-                    self._reads.note_stopped(checkpoint)
+                self._reads.note_stopped(checkpoint)
                 return None
-            case r.BeginInsert() | r.BeginEpoch():
+            case r.BeginInsert():
                 return self._begin_insert(number, catalog, request)
             case r.BeginChanges():
                 return self._begin_changes(number, catalog, request)
-            case r.CommitChanges():
-                end = InsertEnd(request.insert, request.messages, request.again, describe=make_commit(catalog, request))
-                return self._inserts.commit(catalog, request.table, end)
             case r.BeginKeyedWrite():
                 return begin_keyed_write(catalog, request)
             case r.CommitInsert():
-                end = InsertEnd(request.insert, request.messages, request.again)
-                return self._inserts.commit(catalog, request.table, end)
-            case r.CommitEpoch():
-                epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
-                end = InsertEnd(request.insert, request.messages, request.again, epoch)
-                return self._inserts.commit(catalog, request.table, end)
+                return self._commit_insert(catalog, request)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)
                 return None
         assert_never(request)
 
-    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
+    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
         table, written_options, micro_batch = request.table, request.options, None
-        with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        with prefix_table(catalog, table):
             if isinstance(request, r.BeginEpoch):
                 written_options = select_write_options(table, written_options)
                 micro_batch = MicroBatch(request.query, request.run, request.epoch)
@@ -237,12 +212,18 @@ class Operations:
 
     def _begin_changes(self, number: int, catalog: Catalog, request: r.BeginChanges) -> InsertBegun:
         table = request.table
-        with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        with prefix_table(catalog, table):
             options = catalog.options(write=request.options)
             prepared = open_table(catalog.pravega, table, options).prepare_changes()
         with explain_dropped_streams(WRITE_AGAIN):
             start = InsertStart(number, table.schema, request.tasks, request.options, writer=ChangesWriter)
             return self._inserts.begin(catalog, prepared, start)
 
-
-__all__ = ["Operations", "Reply"]
+    def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:
+        epoch = describe = None
+        if isinstance(request, r.CommitEpoch):
+            epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
+        elif isinstance(request, r.CommitChanges):
+            describe = make_commit(catalog, request)
+        end = InsertEnd(request.insert, request.messages, request.again, epoch, describe)
+        return self._inserts.commit(catalog, request.table, end)

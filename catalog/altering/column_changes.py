@@ -17,6 +17,7 @@ from pyspark_pravega.formats.core.spark_visitor import join_path
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TableChange
+from ..tables.description import list_fields
 
 COLUMN_CHANGES: Mapping[str, str] = {
     "AddColumn": "ADD COLUMN",
@@ -54,8 +55,8 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
         return True
     old: DataType | None = table.schema
     for name in change.column:
-        parts = () if old is None else list_parts(EditedColumn(StructField("", old), None)) or ()
-        old = next((part.field.dataType for part in parts if part.field.name == name), None)
+        parts = () if old is None else list_fields(old)
+        old = next((part.dataType for part in parts if part.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
     return is_wider(old, change.field.fields[0].dataType)
@@ -69,8 +70,7 @@ def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructF
         if column.changed:
             changed.append(here)
         elif column.parts is not None and column.source is not None:
-            inner = list_parts(EditedColumn(before[column.source], None)) or ()
-            changed += list_changed_names(column.parts, [part.field for part in inner], here)
+            changed += list_changed_names(column.parts, list_fields(before[column.source].dataType), here)
     gone = before.keys() - {column.source for column in edited}
     return [*changed, *(join_path(path, name) for name in sorted(gone))]
 

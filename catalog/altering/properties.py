@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_ta
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
-from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -50,11 +50,8 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
     """
     stream, shown, about = loaded.table.stream, address.shown, address.about
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
-        try:
-            with prefix_errors("Table", about):
-                change_columns(catalog, loaded, changes)
-        except UnsupportedOperationError as error:
-            raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
+        with prefix_errors("Table", about, UnsupportedOperationError):
+            change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind
@@ -125,25 +122,16 @@ def _apply(
     catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None, policy_asked: bool
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
-    configuration = table_properties.make_stream_configuration(settings, {})
     kept = make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that was never declared as a table may still become one of any format
     if SCHEMA_KEY in loaded.stored:
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
-    tags = make_tags(kept, settings.tags)
-    new = replace(
-        old,
-        scaling=configuration.scaling,
-        retention=configuration.retention,
-        tags=tags,
-        rollover_size_bytes=configuration.rollover_size_bytes,
-        timestamp_aggregation_timeout_ms=configuration.timestamp_aggregation_timeout_ms,
-    )
+    new = table_properties.make_stream_configuration(settings, kept)
     with undo_on_failure("ALTER TABLE") as undo:
         if loaded.group is not None and format_traits(settings.format).registered:
             registry = catalog.pravega.registry(stream.scope)
-            policy, before = table_properties.get_policy(settings), loaded.group.compatibility
+            policy, before = table_properties.get_policy(settings.compatibility), loaded.group.compatibility
             # An advanced policy has no name there, so it stays unless the statement sets another one.
             if policy != before if policy_asked else table_properties.name_policy(before) != settings.compatibility:
                 registry.set_compatibility(stream.name, policy)

@@ -5,9 +5,9 @@ New columns of JSON events are checked here by the group's policy, because the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import DataType, StructType
 
 from pyspark_pravega.client.registry.registry_types import (
     Compatibility,
@@ -26,20 +26,14 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.defaults import is_read_as_default
-from pyspark_pravega.formats.core.edited_columns import (
-    ELEMENT,
-    VALUE,
-    EditableFormat,
-    EditedColumn,
-    find_editable_format,
-    list_parts,
-)
+from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, find_editable_format
 from pyspark_pravega.formats.core.format import Settings
 from pyspark_pravega.formats.core.spark_visitor import join_path
 
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
+from ..tables.description import list_fields
 from .column_changes import edit_columns, is_wider, list_changed_names
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
@@ -69,43 +63,24 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
             )
 
 
-def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
+def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterator[str]:
     """Yield why values of one type cannot be read as another; `path` is their column."""
-    match written, read:
-        case StructType(), StructType():
-            yield from _find_unreadable_fields(written, read, who, path)
-        case ArrayType(), ArrayType():
-            yield from _find_unreadable_parts(
-                (written.elementType, written.containsNull), (read.elementType, read.containsNull), who, path, ELEMENT
-            )
-        case MapType(), MapType():
-            before, now = (written.valueType, written.valueContainsNull), (read.valueType, read.valueContainsNull)
-            yield from _find_unreadable_parts(before, now, who, path, VALUE)
-        case _ if not is_wider(written, read):
+    before = {field.name: field for field in list_fields(written)}
+    if type(written) is not type(read) or not before:
+        if not is_wider(written, read):
             types = f"{written.simpleString()} is not read as {read.simpleString()}"
             yield f"column {path}: {types} ({who})"
-
-
-def _find_unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
-    before = {field.name: field for field in written}
-    for field in read:
+        return
+    for field in list_fields(read):
         here, other = join_path(path, field.name), before.get(field.name)
-        if other is not None:
-            yield from _find_unreadable_parts(
-                (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
-            )
-        elif not field.nullable and not is_read_as_default(field):
-            yield f"column {here} is NOT NULL for one side and missing for the other ({who})"
-
-
-def _find_unreadable_parts(
-    written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
-) -> Iterable[str]:
-    """Yield why a part of a column cannot be read; each side is a type, and whether it may be null."""
-    here, reasons = join_path(path, name), list(_find_unreadable(written[0], read[0], who, join_path(path, name)))
-    yield from reasons
-    if not reasons and written[1] and not read[1]:
-        yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"
+        if other is None:
+            if not field.nullable and not is_read_as_default(field):
+                yield f"column {here} is NOT NULL for one side and missing for the other ({who})"
+            continue
+        reasons = list(_find_unreadable(other.dataType, field.dataType, who, here))
+        yield from reasons
+        if not reasons and other.nullable and not field.nullable:
+            yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"
 
 
 def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[TableChange]) -> None:
@@ -183,7 +158,7 @@ def _find_used_name(
     path: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
     """Find a column with a new name that an earlier version has already, at the top or within a column."""
-    fields = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
+    fields = {field.name: field for field in list_fields(written)}
     for column in edited:
         name = column.field.name
         if column.source != name and name in fields:
@@ -240,29 +215,24 @@ def _make_edited_schema(
     settings: Settings,
 ) -> SchemaInfo:
     text = format.edited_text(current.schema.text, edited, revision, settings)
-    expected = _strip_metadata(StructType([column.field for column in edited]))
+    reason = None
     try:
-        parsed: DataType | None = _strip_metadata(format.spark_schema(text))
+        if not _is_same(format.spark_schema(text), StructType([column.field for column in edited])):
+            reason = "the result would have other columns"
     except InvalidSchemaError as error:
-        parsed, reason = None, error.message
-    else:
-        reason = "the result would have other columns"
-    if parsed != expected:
+        reason = error.message
+    if reason is not None:
         raise UnsupportedOperationError(
             f"Its schema, which was made by another program, cannot be changed like this: {reason}."
         )
     return SchemaInfo.of_text(current.version.type, current.schema.format, text)
 
 
-def _strip_metadata(data_type: DataType) -> DataType:
-    """Return a type without comments and other metadata."""
-    match data_type:
-        case StructType():
-            return StructType(
-                [StructField(field.name, _strip_metadata(field.dataType), field.nullable) for field in data_type]
-            )
-        case ArrayType():
-            return ArrayType(_strip_metadata(data_type.elementType), data_type.containsNull)
-        case MapType():
-            return MapType(data_type.keyType, _strip_metadata(data_type.valueType), data_type.valueContainsNull)
-    return data_type
+def _is_same(one: DataType, other: DataType) -> bool:
+    """Return whether two types are the same but for comments and other metadata."""
+    parts, others = list_fields(one), list_fields(other)
+    if type(one) is not type(other) or not parts:
+        return one == other
+    return [(part.name, part.nullable) for part in parts] == [(part.name, part.nullable) for part in others] and all(
+        _is_same(part.dataType, another.dataType) for part, another in zip(parts, others, strict=True)
+    )

@@ -23,7 +23,6 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
@@ -31,8 +30,9 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
-from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
+from ..storage.spelling import prefix_table
+from ..writing.open_writes import write_here
 
 _LONGEST_INTEGER = 20
 """The digits of the largest number in 64 bits."""
@@ -234,20 +234,16 @@ def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tup
         return
     if types.is_map(kind):
         array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    inside = np.repeat(rows, lengths)
     values = array.flatten()
     if not types.is_map(kind):
         yield from _find_repeated(values, inside)
         return
     # Entries are never null, so their parts are those of all values.
     keys, items = values.flatten()
-    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield _find_first_repeated(keys, np.repeat(np.arange(len(array), dtype=np.int64), lengths), inside)
     yield from _find_repeated(items, inside)
-
-
-def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
-    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
-    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
 
 
 def _find_first_repeated(
@@ -278,7 +274,7 @@ _ROWS = 16_384
 def append(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)), explain_dropped_streams(WRITE_AGAIN):
+    with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
         reader = _open_reader(rows)
         columns = replace_char_types(described.schema)
         assert isinstance(columns, StructType)
@@ -288,24 +284,20 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.make_plain_writer(columns)
         if plain is not None:
-            report = _check_report(plain.write(batches))
+            report = plain.write(batches)
+            assert isinstance(report, InsertMessage)
             note_stored(pravega, table.stream, [report.reached], None)
             return report.rows
         epoch = find_epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
         insert = Insert.begin(pravega, table, write_settings(options))
-        try:
-            try:
-                report = _check_report(InsertWriter(insert.spec(columns)).write(batches))
-            except BaseException:
-                insert.abort()
-                raise
-            if epoch is None:
-                return insert.commit([report])
-            return commit_epoch(insert, [report], epoch)
-        finally:
-            insert.transaction.stop()
+        return write_here(
+            insert,
+            columns,
+            batches,
+            insert.commit if epoch is None else lambda reports: commit_epoch(insert, reports, epoch),
+        )
 
 
 def _open_reader(rows: object) -> pa.RecordBatchReader:
@@ -328,8 +320,3 @@ def _conform_batches(reader: pa.RecordBatchReader, table_rows: RowsOfTable) -> I
     for batch in reader:
         for first in range(0, batch.num_rows, _ROWS):
             yield table_rows.conform(batch.slice(first, _ROWS))
-
-
-def _check_report(message: object) -> InsertMessage:
-    assert isinstance(message, InsertMessage)
-    return message

@@ -1,31 +1,40 @@
-"""A catalog as a Python object: its namespaces, and the tables in them."""
+"""A catalog as a Python object: its namespaces, the tables in them, and who reads and writes these."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
+from pyspark_pravega.client.consumers.consumer import (
+    ConsumerStatus,
+    list_consumers,
+    list_consumers_of_scope,
+    list_consumers_of_scopes,
+)
 from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
-from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError
-from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all
+from pyspark_pravega.datasource.insert.ledger import read_ledgers
+from pyspark_pravega.errors import ScopeExistsError, StreamExistsError
+from pyspark_pravega.sql.identifiers import check_catalog_name, is_internal, quote_all, split_name
 from pyspark_pravega.sql.keywords import convert_keywords
 from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
 from ..name_resolution import find_in_scope
-from ..protocol.table_requests import CreateTable
+from ..protocol.table_requests import CreateTable, Identifier
 from ..queries.relations import suggest_near_tables
 from ..storage.catalogs import CATALOG_NAME, OF_STATEMENT, Catalog
 from ..storage.reporting import prefix_errors
+from ..storage.spelling import resolve_scope, resolve_stream
 from ..tables import namespaces
 from .arrow_columns import to_spark_columns
-from .details import inspect_table, refuse_metadata_table
+from .inspection import inspect_table, list_queries, refuse_metadata_table
 from .table import Table
-from .watching import WatchedCatalog
 
 
 def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
@@ -39,7 +48,38 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     return PravegaCatalog(Catalog({**settings, CATALOG_NAME: name, OF_STATEMENT: "true"}, pravega))
 
 
-class PravegaCatalog(WatchedCatalog):
+@dataclass(frozen=True)
+class ConsumerLag:
+    """A consumer, or a reader group of another client, as `PravegaCatalog.consumers` lists them.
+
+    `consumer`: its name, with its scope. `table`: the table that it reads. `bytes_behind`: the bytes from its position
+    to the end; None where only its readers know the position. `position`: the text of the stream cut where it is, None
+    where only its readers know it.
+    """
+
+    consumer: str
+    table: str
+    bytes_behind: int | None
+    position: str | None
+
+
+@dataclass(frozen=True)
+class TableWriter:
+    """A streaming query or an application that writes a table exactly once, as `PravegaCatalog.writers` lists them.
+
+    `writer`: "query" with Spark's id of the query, or "application" with its `txn-app-id`. `table`: the table that it
+    writes. `batch`: the newest micro-batch with rows, or the newest `txn-version`. `rows`: the number of rows in it.
+    `time`: when that was noted, in UTC.
+    """
+
+    writer: str
+    table: str
+    batch: int
+    rows: int
+    time: datetime
+
+
+class PravegaCatalog:
     """The namespaces and tables of one Pravega cluster, as `connect` of `pyspark_pravega.catalog` returns them.
 
     A catalog may be used by several threads. As a context manager it closes its connections at the end.
@@ -58,6 +98,9 @@ class PravegaCatalog(WatchedCatalog):
     ...     table.append(pa.table({"id": [1, 2], "temp": [20.5, 21.0]}))
     ...     print(pravega.list_tables("iot"))
     """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     def __enter__(self) -> PravegaCatalog:
         return self
@@ -91,11 +134,18 @@ class PravegaCatalog(WatchedCatalog):
 
     def namespace_exists(self, name: str) -> bool:
         """Return whether a namespace exists."""
-        try:
-            namespaces.load_namespace(self._catalog, self._split_namespace(name))
-        except ScopeNotFoundError:
-            return False
-        return True
+        return namespaces.has_namespace(self._catalog, self._split_namespace(name))
+
+    def namespace_properties(self, name: str) -> dict[str, str]:
+        """Return the properties of a namespace, such as its `comment`.
+
+        `name`: the name of the namespace.
+
+        Returns the properties; `location` is the name of the scope in Pravega.
+
+        Raises ScopeNotFoundError if there is no such namespace.
+        """
+        return namespaces.load_namespace(self._catalog, self._split_namespace(name))
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drop a namespace.
@@ -209,3 +259,75 @@ class PravegaCatalog(WatchedCatalog):
         identifier = self._identify(table)
         with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
             return inspect_table(self._catalog, identifier, name)
+
+    def consumers(self, table: str | None = None, *, namespace: str | None = None) -> list[ConsumerLag]:
+        """List the consumers of a table, or of all tables.
+
+        `table`: the name of the table; by default all tables. `namespace`: the namespace whose tables are meant; by
+        default those of all namespaces.
+
+        Returns each consumer with the number of bytes that it is behind the end.
+
+        Raises StreamNotFoundError if there is no such table.
+        """
+        pravega = self._catalog.pravega
+        if table is not None:
+            identifier = self._identify(table)
+            with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
+                stream = resolve_stream(self._catalog, identifier.namespace, identifier.name)
+                return [_describe_lag(status) for status in list_consumers(pravega, stream)]
+        if namespace is not None:
+            scope = resolve_scope(self._catalog, self._split_namespace(namespace))
+            return [_describe_lag(status) for status in list_consumers_of_scope(pravega, scope)]
+        scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
+        return [_describe_lag(status) for status in list_consumers_of_scopes(pravega, scopes)]
+
+    def queries(self) -> pa.Table:
+        """List the streaming queries that SQL has started, as `SELECT * FROM pravega.system.queries` does.
+
+        Returns a row for each query: its state, its last micro-batch, how far it is behind, and why it last failed.
+        """
+        return list_queries(self._catalog)
+
+    def writers(self, namespace: str) -> list[TableWriter]:
+        """List what writes tables of a namespace exactly once, by the micro-batches that the tables have noted.
+
+        `namespace`: the name of the namespace.
+
+        Returns them in order, with the one that wrote last first. Queries that write key-value tables, or at least
+        once, are not noted.
+
+        Raises PermissionDeniedError if this user may not read the commits of the namespace.
+        """
+        scope = resolve_scope(self._catalog, self._split_namespace(namespace))
+        writers = [
+            TableWriter(
+                writer=row.writer,
+                table=quote_all((stream.scope, stream.name)),
+                batch=row.epoch,
+                rows=row.rows,
+                time=datetime.fromtimestamp(row.timestamp_ms / 1000, UTC),
+            )
+            for stream, row in read_ledgers(self._catalog.pravega, scope)
+            if row.epoch >= 0 and row.writer.startswith(("query ", "application "))
+        ]
+        return sorted(writers, key=lambda one: one.time, reverse=True)
+
+    def _split_namespace(self, name: str) -> tuple[str, ...]:
+        parts = split_name(name)
+        return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
+
+    def _identify(self, name: str) -> Identifier:
+        parts = split_name(name)
+        if len(parts) in (3, 4) and parts[0] == self._catalog.name:
+            parts = parts[1:]
+        return Identifier(parts[:-1], parts[-1] if parts else "")
+
+
+def _describe_lag(status: ConsumerStatus) -> ConsumerLag:
+    return ConsumerLag(
+        consumer=quote_all((status.scope, status.name)),
+        table=quote_all((status.stream.scope, status.stream.name)),
+        bytes_behind=status.bytes_behind,
+        position=None if status.position is None else status.position.to_text(),
+    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
@@ -23,11 +22,9 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
-from ..protocol.service_replies import TableDescription
-from ..storage.catalogs import Catalog
-from ..storage.reporting import explain_dropped_streams, prefix_errors
-from ..storage.spelling import name_table_and_stream
-from .scan import read_planned, select_columns
+from ..storage.reporting import explain_dropped_streams
+from ..storage.spelling import prefix_table
+from .scan import Scan, read_planned, select_columns
 
 _MAX_BYTES = 64 << 20
 """The most bytes of events in a batch, unless an option says otherwise."""
@@ -56,26 +53,14 @@ class NewRows:
     position: str = field(repr=False)
 
 
-@dataclass(frozen=True)
-class FollowRequest:
-    """What a program asks for when it follows a table; see `Table.follow`."""
-
-    columns: tuple[str, ...]
-    condition: pc.Expression | None
-    position: str | None
-    available_now: bool
-    timeout: float | None
-    options: Mapping[str, str]
-
-
-def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
-    """Yield the rows that come to a table; see `Table.follow`."""
-    table = described.table
+def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: float | None) -> Iterator[NewRows]:
+    """Yield the rows of a scan that come to its table; see `Table.follow`."""
+    catalog, described, table = scan.catalog, scan.described, scan.described.table
     find_table_kind(table).check_supports("follow", described.name, table)
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
-        resolved = resolve_read(catalog.options, table, request.options)
+    with prefix_table(catalog, table):
+        resolved = resolve_read(catalog.options, table, scan.options)
         refuse_consumer(resolved, "a program that follows a table")
-        required = select_columns(described, request.columns, request.condition)
+        required = select_columns(described, scan.columns, scan.condition)
         if has_times(table, required):
             raise UnsupportedOperationError(
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
@@ -91,39 +76,27 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
             load_members,
         )
         followed = open_table(catalog.pravega, table, resolved).open_stream(reader)
-        if request.position is not None:
-            followed.check(request.position)
-        start = followed.start() if request.position is None else request.position
+        if position is not None:
+            followed.check(position)
+        start = followed.start() if position is None else position
         limits = followed.limits()
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
-        last = followed.last() if request.available_now else None
-    return _read_batches(catalog, described, followed, request, limits, (start, last))
+        last = followed.last() if available_now else None
+    return _read_batches(scan, followed, limits, start, last, timeout)
 
 
 def _read_batches(
-    catalog: Catalog,
-    described: TableDescription,
-    followed: StreamSource,
-    request: FollowRequest,
-    limits: Limits,
-    bounds: tuple[str, str | None],
+    scan: Scan, followed: StreamSource, limits: Limits, since: str, last: str | None, timeout: float | None
 ) -> Iterator[NewRows]:
     """Yield the rows between two positions; without the second they end when none has come for the timeout."""
-    timeout, quiet_since = request.timeout, time.monotonic()
-    since, last = bounds
+    quiet_since = time.monotonic()
     while True:
-        with (
-            prefix_errors("Table", name_table_and_stream(catalog, described.table)),
-            explain_dropped_streams(_GONE),
-        ):
+        with prefix_table(scan.catalog, scan.described.table), explain_dropped_streams(_GONE):
             until = followed.end(since, last, limits).offset
             new = None
             if until != since:
-                rows = read_planned(
-                    followed.plan(BatchRange(since, until)), described, request.columns, request.condition
-                )
-                new = NewRows(rows, until)
+                new = NewRows(read_planned(scan, followed.plan(BatchRange(since, until))), until)
         if new is not None:
             yield new
             since, quiet_since = until, time.monotonic()

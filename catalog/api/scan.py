@@ -27,13 +27,13 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
+from pyspark_pravega.sql.option_types import Option
 
 from ..protocol import TimeTravel
 from ..protocol.service_replies import TableDescription
 from ..queries.scan_planning import open_changes
 from ..storage.catalogs import Catalog
-from ..storage.reporting import prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.spelling import prefix_table
 from .arrow_columns import to_arrow_columns
 from .filters import find_columns, read_conditions
 from .parallel import Numbered, read_in_threads
@@ -114,7 +114,8 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the rows."""
-        return _make_schema(self.described, self.columns)
+        fields = _find_fields(self.described)
+        return to_arrow_columns(StructType([fields[name] for name in self.columns]))
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
         """Read all rows into memory.
@@ -188,7 +189,7 @@ class Scan:
         if table.asked.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_scan(request)
-        with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
+        with prefix_table(self.catalog, table):
             options = resolve_read(self.catalog.options, table, self.options)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
@@ -215,18 +216,18 @@ def make_scan(
     options: Mapping[str, str],
 ) -> Scan:
     """Return a scan of a table. Raises InvalidOptionError, and InvalidSchemaError if there is no such column."""
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
+    with prefix_table(catalog, described.table):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns
-        check_columns(described, names)
+        _check_columns(described, names)
         scan = Scan(catalog, described, tuple(names), condition, limit, options)
         if condition is not None:
             select_columns(described, names, condition)
         return scan
 
 
-def check_columns(described: TableDescription, names: Sequence[str]) -> None:
+def _check_columns(described: TableDescription, names: Sequence[str]) -> None:
     """Raise InvalidSchemaError for unknown columns, and for no columns if the table has some."""
     hidden = [column.name for column in described.metadata_columns]
     valid = [*described.schema.names, *hidden]
@@ -244,55 +245,55 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
         )
 
 
+_BOUNDS: Mapping[str, Mapping[type, Option[Any]]] = {
+    "start": {datetime: o.START_TIMESTAMP, str: o.START_STREAM_CUT, int: o.START_VERSION},
+    "end": {datetime: o.END_TIMESTAMP, str: o.END_STREAM_CUT, int: o.END_VERSION},
+}
+"""The read options for bounds, by the types of these."""
+
+
 def make_bound_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
     """Return the read options for bounds. Raises InvalidOptionError for a bound of another type."""
     options = {}
-    kinds = (
-        ("start", start, o.START_VERSION, o.START_TIMESTAMP, o.START_STREAM_CUT),
-        ("end", end, o.END_VERSION, o.END_TIMESTAMP, o.END_STREAM_CUT),
-    )
-    for name, bound, version, moment, cut in kinds:
-        if bound is None:
-            continue
-        if isinstance(bound, datetime):
-            if bound.tzinfo is None:
-                raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
-            options[moment.key] = bound.isoformat()
-        elif isinstance(bound, str):
-            options[cut.key] = bound
-        elif isinstance(bound, int) and not isinstance(bound, bool):
-            options[version.key] = str(bound)
-        else:
-            raise InvalidOptionError(
-                f"'{name}' is a {type(bound).__name__}; give a version's number, a time with a zone, or a stream cut."
-            )
+    for name, bound in (("start", start), ("end", end)):
+        if bound is not None:
+            _check_bound(name, bound, "a version's number, a time with a zone, or a stream cut")
+            option = next(option for type, option in _BOUNDS[name].items() if isinstance(bound, type))
+            options[option.key] = bound.isoformat() if isinstance(bound, datetime) else str(bound)
     return options
 
 
 def make_change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
     """Return the range of changes between two versions or two times. Raises InvalidOptionError for other bounds."""
-    units: list[str] = []
-    texts: dict[str, str | None] = {}
-    for name, bound in (("start", start), ("end", end)):
-        if isinstance(bound, datetime):
-            if bound.tzinfo is None:
-                raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
-            units.append(TIMESTAMP)
-            texts[name] = _to_microseconds(bound)
-        elif bound is None or (isinstance(bound, int | str) and not isinstance(bound, bool)):
-            units += [] if bound is None else [VERSION]
-            texts[name] = None if bound is None else str(bound)
-        else:
-            raise InvalidOptionError(
-                f"'{name}' is a {type(bound).__name__}; give a version's number, or a time with a zone."
-            )
-    if len(set(units)) > 1:
+    expected = "a version's number, or a time with a zone"
+    first = None if start is None else _read_point("start", start, expected)
+    last = None if end is None else _read_point("end", end, expected)
+    if first is not None and last is not None and first.unit != last.unit:
         raise InvalidOptionError("'start' and 'end' are a version and a time; give two versions, or two times.")
-    return ChangeRange(units[0] if units else VERSION, texts["start"], texts["end"])
+    either = first or last
+    unit = VERSION if either is None else either.unit
+    return ChangeRange(unit, None if first is None else first.text, None if last is None else last.text)
 
 
-def _to_microseconds(moment: datetime) -> str:
-    return str(round(moment.timestamp() * 1_000_000))
+def make_time_travel(as_of: Bound) -> TimeTravel:
+    """Return the point at which a table is read. Raises InvalidOptionError for one of another type."""
+    return _read_point("as_of", as_of, "a version's number, a tag, a stream cut, or a time with a zone")
+
+
+def _read_point(name: str, bound: Bound, expected: str) -> TimeTravel:
+    _check_bound(name, bound, expected)
+    if isinstance(bound, datetime):
+        return TimeTravel(TIMESTAMP, str(round(bound.timestamp() * 1_000_000)))
+    return TimeTravel(VERSION, str(bound))
+
+
+def _check_bound(name: str, bound: object, expected: str) -> None:
+    """Raise InvalidOptionError unless a value is a bound."""
+    if isinstance(bound, datetime):
+        if bound.tzinfo is None:
+            raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
+    elif isinstance(bound, bool) or not isinstance(bound, int | str):
+        raise InvalidOptionError(f"'{name}' is a {type(bound).__name__}; give {expected}.")
 
 
 def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
@@ -312,19 +313,10 @@ def _find_fields(described: TableDescription) -> dict[str, StructField]:
     return {name: field for name, field in every.items() if name in described.schema.names or name in hidden}
 
 
-def read_planned(
-    planned: PlannedScan, described: TableDescription, columns: tuple[str, ...], condition: pc.Expression | None
-) -> pa.Table:
-    """Read what was planned for `select_columns` into memory, in the order of its partitions."""
-    schema = _make_schema(described, columns)
-    return _collect_in_order(
-        read_in_threads(_make_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema
-    )
-
-
-def _make_schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
-    fields = _find_fields(described)
-    return to_arrow_columns(StructType([fields[name] for name in columns]))
+def read_planned(scan: Scan, planned: PlannedScan) -> pa.Table:
+    """Read what was planned for the `select_columns` of a scan into memory, in the order of its partitions."""
+    tasks = _make_tasks(planned, scan.schema, scan.condition)
+    return _collect_in_order(read_in_threads(tasks, ScanTask.to_batches, _THREADS), scan.schema)
 
 
 def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
@@ -336,19 +328,6 @@ def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schem
     with closing(batches):
         ordered = sorted(batches, key=lambda numbered: numbered[0])
     return pa.Table.from_batches([batch for _, batch in ordered], schema)
-
-
-def make_time_travel(as_of: Bound) -> TimeTravel:
-    """Return the point at which a table is read. Raises InvalidOptionError for one of another type."""
-    if isinstance(as_of, datetime):
-        if as_of.tzinfo is None:
-            raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")
-        return TimeTravel(TIMESTAMP, _to_microseconds(as_of))
-    if isinstance(as_of, bool) or not isinstance(as_of, int | str):
-        raise InvalidOptionError(
-            f"'as_of' is a {type(as_of).__name__}; give a version's number, a tag, a stream cut, or a time with a zone."
-        )
-    return TimeTravel(VERSION, str(as_of))
 
 
 def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:

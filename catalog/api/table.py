@@ -3,18 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pravega.client.registry.registry_types import SchemaVersion
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
+from pyspark_pravega.datasource.positions.snapshot import take_snapshot
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, PravegaError
+from pyspark_pravega.formats.core.format import find_format
+
 from ..queries.scan_planning import load_changes
+from ..storage.spelling import name_table
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
 from .appending import append
-from .details import TableSchema, TableSize, TableVersion, inspect_table, list_schemas, list_versions, measure_table
-from .following import FollowRequest, NewRows, follow
-from .scan import Bound, Scan, check_columns, make_bound_options, make_change_range, make_scan, make_time_travel
+from .following import NewRows, follow
+from .inspection import inspect_table
+from .scan import Bound, Scan, make_bound_options, make_change_range, make_scan, make_time_travel
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """The size of a table, as `Table.size` measures it.
+
+    `segments`: the number of segments that take appends now. `bytes`: the bytes of all events.
+    """
+
+    segments: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A version of a table's schema, as `Table.schema_versions` lists them.
+
+    `version`: its number, counted from 0 among the schemas of its type. `type`: the type of events in the schema
+    registry. `columns`: the columns as Spark's types, or why there are none.
+    """
+
+    version: int
+    type: str
+    columns: str
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """A version of a table, made by one commit, as `Table.history` lists them.
+
+    `version`: its number, counted from 1. `time`: when it was published, in UTC. `operation`: what committed it, such
+    as INSERT or STREAM. `rows`: the number of rows that it added. `position`: the text of the stream cut at which it
+    ends.
+    """
+
+    version: int
+    time: datetime
+    operation: str
+    rows: int
+    position: str
 
 
 class Table(AlterableTable):
@@ -198,11 +249,8 @@ class Table(AlterableTable):
         ...     print(new.rows.num_rows, new.position)
         """
         settings = {**(options or {}), **make_bound_options(start, None)}
-        described = self._load(settings)
-        names = described.schema.names if columns is None else columns
-        check_columns(described, names)
-        request = FollowRequest(tuple(names), filter, position, available_now, timeout, settings)
-        return follow(self._catalog, described, request)
+        scan = make_scan(self._catalog, self._load(settings), columns, filter, None, settings)
+        return follow(scan, position, available_now=available_now, timeout=timeout)
 
     def history(self, newest: int | None = None) -> list[TableVersion]:
         """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
@@ -222,7 +270,21 @@ class Table(AlterableTable):
         >>> for version in table.history(newest=2):
         ...     print(version.version, version.operation, version.rows)
         """
-        return list_versions(self._catalog, self._described.table, newest)
+        table = self._check_supports("history")
+        if newest is not None and newest < 1:
+            raise InvalidOptionError(f"'newest' is {newest}. Give the number of versions, at least 1, or leave it out.")
+        log = CommitLog(self._catalog.pravega, table.stream)
+        first = 1 if newest is None else max(1, log.newest() - newest + 1)
+        return [
+            TableVersion(
+                version=version.number,
+                time=datetime.fromtimestamp(version.timestamp / 1_000_000, UTC),
+                operation=version.operation,
+                rows=version.rows,
+                position=version.cut.to_text(),
+            )
+            for version in log.versions(first)
+        ]
 
     def size(self, start: str | None = None) -> TableSize:
         """Measure the table.
@@ -234,7 +296,18 @@ class Table(AlterableTable):
         Raises InvalidOptionError if `start` is not a stream cut of the table's stream, UnsupportedOperationError for a
         key-value table and for several streams.
         """
-        return measure_table(self._catalog, self._described.table, start)
+        pravega, stream = self._catalog.pravega, self._check_supports("size").stream
+        first = None if start is None else StreamCut.from_text(start)
+        slices = take_snapshot(
+            pravega,
+            stream,
+            start=first,
+            end=None,
+            fail_on_data_loss=False,
+            measure_settled=lambda measure: measure(None),
+        )
+        segments = len(pravega.controller.current_segments(stream))
+        return TableSize(segments, sum(piece.end - piece.start for piece in slices))
 
     def schema_versions(self) -> list[TableSchema]:
         """List the versions of the schema in the registry.
@@ -243,4 +316,25 @@ class Table(AlterableTable):
 
         Raises UnsupportedOperationError for a key-value table and for several streams.
         """
-        return list_schemas(self._catalog, self._described.table)
+        table = self._check_supports("schema_versions")
+        if table.schema_version is None:
+            return []
+        versions = self._catalog.pravega.registry(table.stream.scope).versions(table.stream.name)
+        return [
+            _describe_schema(table, version) for version in versions if table.event_type in (None, version.version.type)
+        ]
+
+    def _check_supports(self, statement: str) -> StreamTable:
+        """Return the table. Raises UnsupportedOperationError for a key-value table or several streams."""
+        table = self._described.table
+        find_table_kind(table).check_supports(statement, name_table(self._catalog, table), table)
+        return table
+
+
+def _describe_schema(table: StreamTable, version: SchemaVersion) -> TableSchema:
+    try:
+        columns = find_format(table.format).spark_schema(version.schema.text).simpleString()
+        columns = columns.removeprefix("struct<").removesuffix(">")
+    except PravegaError as error:
+        columns = error.sentence
+    return TableSchema(version.version.version, version.version.type, columns)

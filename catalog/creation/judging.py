@@ -11,7 +11,6 @@ from pyspark_pravega.datasource.tables.stored_properties import read_own_propert
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
@@ -26,11 +25,6 @@ class New:
 
     declared: Declaration
     found: LoadedTable | None
-
-    @property
-    def has_schema(self) -> bool:
-        """Return whether others registered the schema of the events."""
-        return self.found is not None and has_envelopes(self.found)
 
 
 @dataclass(frozen=True)
@@ -79,21 +73,16 @@ def judge(config: ClientConfig, declared: Declaration, existing: LoadedTable | U
     stream, settings = declared.stream, declared.settings
     if existing is not None and not (declared.adopt and is_adoptable(existing)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    if existing is not None and has_envelopes(existing):
-        check_envelopes(existing, settings)
+    makes_envelopes = (settings.format, settings.framing) == (DebeziumAvroFormat.name, "registry")
+    if existing is not None and has_envelopes(existing) and not makes_envelopes:
+        raise StreamExistsError(
+            f"The stream {stream} exists, and its schema is one of Debezium's envelopes. Create the table with "
+            f"'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
+        )
     if settings.routing_key_of_all is None and existing is None and not format_traits(settings.format).changes:
         # All events come after the property, and what writes here keeps to it.
         settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
     return New(replace(declared, settings=settings), existing)
-
-
-def check_envelopes(loaded: LoadedTable, settings: TableSettings) -> None:
-    """Raise StreamExistsError unless the table is made of these envelopes."""
-    if (settings.format, settings.framing) != (DebeziumAvroFormat.name, "registry"):
-        raise StreamExistsError(
-            f"The stream {loaded.table.stream} exists, and its schema is one of Debezium's envelopes. Create the "
-            f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
-        )
 
 
 def judge_rest(config: ClientConfig, declared: Declaration, unfinished: Unfinished) -> Rest:

@@ -36,9 +36,10 @@ from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
+    MAKING,
+    UNDOING,
     CreationMark,
-    compute_seconds_to_make,
-    compute_seconds_to_undo,
+    choose_patience,
     find_mark,
     is_left_to,
     remove_mark,
@@ -47,7 +48,7 @@ from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_fai
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import find_new_address
 from ..tables import merged_tables, views
-from ..tables.stream_tables import describe
+from ..tables.stream_tables import describe, has_envelopes
 from .declaration import Declaration, declare
 from .judging import New, Rest, describe_creation_in_progress, judge, look_up
 from .new_key_value_table import check_name, create_entries, is_key_value_table
@@ -89,7 +90,8 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     declared, existing, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
     kept = make_stored_properties(settings, declared.comment)
-    registering = bool(declared.registry_format) and not new.has_schema
+    # Others have registered the schema of envelopes.
+    registering = bool(declared.registry_format) and not (existing is not None and has_envelopes(existing))
     if not registering and text:
         kept[SCHEMA_KEY] = text
     mark = CreationMark.new(pravega.config, text) if registering else None
@@ -161,7 +163,7 @@ def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: l
         _check_format(registry.group(name).format, settings)
         _check_type(registry, declared.stream, declared.format.type_name(declared.schema_text))
         if begun and not registry.latest_schemas(name):
-            registry.set_compatibility(name, table_properties.get_policy(settings))
+            registry.set_compatibility(name, table_properties.get_policy(settings.compatibility))
 
 
 def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo]) -> None:
@@ -193,15 +195,12 @@ def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
 @contextmanager
 def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | None) -> Iterator[list[Undo]]:
     """Undo what a CREATE TABLE has made when it fails, as long as the stream has its mark, and within its time."""
-    config = catalog.pravega.config
+    patience = choose_patience(catalog.pravega.config)
 
     def is_ours() -> bool:
         return mark is None or is_left_to(catalog, stream, mark)
 
-    with (
-        undo_on_failure("CREATE TABLE", is_ours, compute_seconds_to_undo(config)) as undo,
-        limit_retries(compute_seconds_to_make(config)),
-    ):
+    with undo_on_failure("CREATE TABLE", is_ours, UNDOING * patience) as undo, limit_retries(MAKING * patience):
         yield undo
 
 

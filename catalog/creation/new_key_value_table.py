@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pyspark.sql.types import DataType, LongType, StructField, StructType
@@ -117,21 +116,18 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
         "settings": dict(table.settings),
         "comment": request.properties.get("comment"),
     }
+
+    def choose_row(before: Mapping[str, Any]) -> Mapping[str, Any]:
+        if _is_of_others(before, row):  # they have declared it in the meantime
+            raise StreamExistsError(f"The key-value table {stream} exists.")
+        return row
+
     try:
-        ScopeTable(catalog.pravega, stream.scope).change(
-            RowKind.KEY_VALUE_TABLE, stream.name, partial(_complete_row, stream, row)
-        )
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.KEY_VALUE_TABLE, stream.name, choose_row)
     except BaseException:
         if is_created:
             _undo(catalog, stream, row)
         raise
-
-
-def _complete_row(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row of a table that nobody else has declared in the meantime."""
-    if _is_of_others(before, row):
-        raise StreamExistsError(f"The key-value table {stream} exists.")
-    return row
 
 
 def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
@@ -174,8 +170,12 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     keys = choose_key_columns(catalog, stream, schema, options, request.constraints)
     if (epoch := options.get(o.EPOCH_COLUMN)) is not None:
         settings[o.EPOCH_COLUMN.key] = _check_epoch_column(epoch, schema, keys)
-    named = set(keys.names)
-    columns = StructType([_make_not_null(field) if field.name in named else field for field in schema])
+    columns = StructType(
+        [
+            StructField(field.name, field.dataType, field.nullable and field.name not in keys.names, field.metadata)
+            for field in schema
+        ]
+    )
     table = make_entries_table(stream, format, columns, keys, settings=settings)
     values = select_value_columns(table, columns)
     if not values.fields:
@@ -210,11 +210,6 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
             f"{setting} is a column of type {field.dataType.simpleString()}, but epochs are of type BIGINT."
         )
     return field.name
-
-
-def _make_not_null(field: StructField) -> StructField:
-    """Return a column that is never null."""
-    return StructField(field.name, field.dataType, False, field.metadata)
 
 
 def _check_adoption(existing: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:

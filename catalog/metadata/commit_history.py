@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers
@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.tags import Tags
 from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
-from .metadata_table import MetadataTable, Rows, column
+from .metadata_table import Rows, column, metadata_table
 
 LOG = logging.getLogger(__name__)
 MOST_WATERMARKS = 1000
@@ -27,13 +27,28 @@ _OPERATION = column("operation", StringType(), "what committed it: INSERT, CTAS,
 _ROWS = column("rows", LongType(), "rows that it added")
 
 
-def _read_history(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("version", LongType(), "counted from 1", nullable=False),
+    column("committed_at", TimestampType(), "when it was published", nullable=False),
+    _OPERATION,
+    _ROWS,
+    column("transaction", StringType(), "id of the Pravega transaction"),
+    column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
+)
+def history(pravega: Pravega, stream: Stream) -> Rows:
     for version in CommitLog(pravega, stream).versions():
         transaction = None if version.transaction is None else str(version.transaction)
         yield version.number, version.timestamp, version.operation, version.rows, transaction, version.cut.to_text()
 
 
-def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("transaction", StringType(), "id of the Pravega transaction", nullable=False),
+    column("state", StringType(), "what the server says: open, committing, committed, ...", nullable=False),
+    column("place", IntegerType(), "in the queue of commits; the first one is being committed", nullable=False),
+    _OPERATION,
+    _ROWS,
+)
+def transactions(pravega: Pravega, stream: Stream) -> Rows:
     head = CommitLog(pravega, stream).head()
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
@@ -42,18 +57,37 @@ def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
         yield str(entry.transaction), state, number, entry.operation, entry.rows
 
 
-def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("consumer", StringType(), "its name, or that of another client's reader group", nullable=False),
+    column("scope", StringType(), "the scope that it is in", nullable=False),
+    column("holding", StringType(), "how events are held: manual is a consumer's way", nullable=False),
+    column("stream_cut", StringType(), "what lies before it may be truncated; null of reader groups"),
+    column("bytes_behind", LongType(), "from there to the tail"),
+)
+def consumers(pravega: Pravega, stream: Stream) -> Rows:
     for consumer in list_consumers(pravega, stream):
         cut = None if consumer.position is None else consumer.position.to_text()
         yield consumer.name, consumer.scope, consumer.holding.name.lower(), cut, consumer.bytes_behind
 
 
-def _read_tags(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("tag", StringType(), "a name that VERSION AS OF takes", nullable=False),
+    column("version", LongType(), "the one that ends there, if one does"),
+    column("created_at", TimestampType(), "when the tag was made", nullable=False),
+    column("stream_cut", StringType(), _CUT, nullable=False),
+)
+def tags(pravega: Pravega, stream: Stream) -> Rows:
     for tag in Tags(pravega, stream).all():
         yield tag.name, tag.version, tag.created, tag.cut.to_text()
 
 
-def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("kind", StringType(), "head, tail, tag, consumer or watermark", nullable=False),
+    column("name", StringType(), "of a tag or consumer"),
+    column("writer_time", LongType(), "of a watermark, in its writers' own unit"),
+    column("stream_cut", StringType(), _CUT, nullable=False),
+)
+def stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     log = CommitLog(pravega, stream)
     yield "head", None, None, pravega.controller.head(stream).to_text()
 
@@ -81,69 +115,3 @@ def _list_visible_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerSt
     except PermissionDeniedError as error:
         LOG.debug("The consumers are left out: %s", error)
         return []
-
-
-HISTORY = MetadataTable(
-    "history",
-    StructType(
-        [
-            column("version", LongType(), "counted from 1", nullable=False),
-            column("committed_at", TimestampType(), "when it was published", nullable=False),
-            _OPERATION,
-            _ROWS,
-            column("transaction", StringType(), "id of the Pravega transaction"),
-            column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
-        ]
-    ),
-    _read_history,
-)
-TRANSACTIONS = MetadataTable(
-    "transactions",
-    StructType(
-        [
-            column("transaction", StringType(), "id of the Pravega transaction", nullable=False),
-            column("state", StringType(), "what the server says: open, committing, committed, ...", nullable=False),
-            column("place", IntegerType(), "in the queue of commits; the first one is being committed", nullable=False),
-            _OPERATION,
-            _ROWS,
-        ]
-    ),
-    _read_transactions,
-)
-CONSUMERS = MetadataTable(
-    "consumers",
-    StructType(
-        [
-            column("consumer", StringType(), "its name, or that of another client's reader group", nullable=False),
-            column("scope", StringType(), "the scope that it is in", nullable=False),
-            column("holding", StringType(), "how events are held: manual is a consumer's way", nullable=False),
-            column("stream_cut", StringType(), "what lies before it may be truncated; null of reader groups"),
-            column("bytes_behind", LongType(), "from there to the tail"),
-        ]
-    ),
-    _read_consumers,
-)
-TAGS = MetadataTable(
-    "tags",
-    StructType(
-        [
-            column("tag", StringType(), "a name that VERSION AS OF takes", nullable=False),
-            column("version", LongType(), "the one that ends there, if one does"),
-            column("created_at", TimestampType(), "when the tag was made", nullable=False),
-            column("stream_cut", StringType(), _CUT, nullable=False),
-        ]
-    ),
-    _read_tags,
-)
-STREAM_CUTS = MetadataTable(
-    "stream_cuts",
-    StructType(
-        [
-            column("kind", StringType(), "head, tail, tag, consumer or watermark", nullable=False),
-            column("name", StringType(), "of a tag or consumer"),
-            column("writer_time", LongType(), "of a watermark, in its writers' own unit"),
-            column("stream_cut", StringType(), _CUT, nullable=False),
-        ]
-    ),
-    _read_stream_cuts,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
@@ -20,14 +20,25 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.format import find_registry_format
 
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
-from .metadata_table import MetadataTable, Rows, column
+from .metadata_table import Rows, column, metadata_table
 
 _VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
 _ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
 _TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
 
 
-def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    _VERSION,
+    _ID,
+    _TYPE,
+    column("format", StringType(), "Avro, Json, Protobuf, ...", nullable=False),
+    column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
+    column("compatibility", StringType(), "the group's policy, as the table property names it"),
+    column("unread", StringType(), "what a JSON schema says of values that are in no column"),
+    column("canonical", StringType(), "the Parsing Canonical Form of an Avro schema"),
+    column("fingerprint", StringType(), "of an Avro schema: CRC-64-AVRO of this form, in hexadecimal"),
+)
+def schemas(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     # Imported only where it serves: every statement starts this module.
@@ -46,18 +57,9 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
             text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(version.schema.format, text)
         normalized = None if text is None else normalize_schema(version.schema.format, text)
-        yield (
-            *(
-                version.version.version,
-                version.version.id,
-                version.version.type,
-                version.version.format,
-                text,
-                policy,
-                unread,
-            ),
-            *((None, None) if normalized is None else (normalized.canonical, normalized.fingerprint)),
-        )
+        info = version.version
+        canonical, fingerprint = (None, None) if normalized is None else (normalized.canonical, normalized.fingerprint)
+        yield info.version, info.id, info.type, info.format, text, policy, unread, canonical, fingerprint
 
 
 def _find_unread(registry_format: str, text: str) -> str | None:
@@ -67,7 +69,14 @@ def _find_unread(registry_format: str, text: str) -> str | None:
         return None  # the schema has no columns
 
 
-def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("encoding_id", LongType(), "stands in the header of events", nullable=False),
+    _VERSION,
+    _ID,
+    _TYPE,
+    column("codec", StringType(), "the registry's name of the compression", nullable=False),
+)
+def encodings(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     registry = pravega.registry(stream.scope)
@@ -76,64 +85,21 @@ def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
             encoding = registry.encoding(stream.name, encoding_id, refresh=True)
         except SchemaNotFoundError:
             return
-        yield (
-            encoding_id,
-            encoding.version.version,
-            encoding.version.id,
-            encoding.version.type,
-            encoding.codec or "none",
-        )
+        info = encoding.version
+        yield encoding_id, info.version, info.id, info.type, encoding.codec or "none"
 
 
-def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("key", StringType(), "as CREATE TABLE takes it in TBLPROPERTIES, and the comment", nullable=False),
+    column("value", StringType(), "its text", nullable=False),
+)
+def properties(pravega: Pravega, stream: Stream) -> Rows:
     try:
-        properties = show_properties(load_table(pravega, stream))
+        shown = show_properties(load_table(pravega, stream))
     except StreamNotFoundError:
         raise
     except PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
         stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
-        properties = stored | show_stream_properties(configuration)
-    yield from sorted((key, text) for key, text in properties.items() if key != "provider")
-
-
-SCHEMAS = MetadataTable(
-    "schemas",
-    StructType(
-        [
-            _VERSION,
-            _ID,
-            _TYPE,
-            column("format", StringType(), "Avro, Json, Protobuf, ...", nullable=False),
-            column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
-            column("compatibility", StringType(), "the group's policy, as the table property names it"),
-            column("unread", StringType(), "what a JSON schema says of values that are in no column"),
-            column("canonical", StringType(), "the Parsing Canonical Form of an Avro schema"),
-            column("fingerprint", StringType(), "of an Avro schema: CRC-64-AVRO of this form, in hexadecimal"),
-        ]
-    ),
-    _read_schemas,
-)
-ENCODINGS = MetadataTable(
-    "encodings",
-    StructType(
-        [
-            column("encoding_id", LongType(), "stands in the header of events", nullable=False),
-            _VERSION,
-            _ID,
-            _TYPE,
-            column("codec", StringType(), "the registry's name of the compression", nullable=False),
-        ]
-    ),
-    _read_encodings,
-)
-PROPERTIES = MetadataTable(
-    "properties",
-    StructType(
-        [
-            column("key", StringType(), "as CREATE TABLE takes it in TBLPROPERTIES, and the comment", nullable=False),
-            column("value", StringType(), "its text", nullable=False),
-        ]
-    ),
-    _read_properties,
-)
+        shown = stored | show_stream_properties(configuration)
+    yield from sorted((key, text) for key, text in shown.items() if key != "provider")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 from uuid import UUID
 
 import pyspark.sql.types as T
@@ -12,14 +13,28 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_name
 from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, StreamNotFoundError
 
-from .metadata_table import MetadataTable, Rows, column
+from .metadata_table import Rows, column, metadata_table
 
+R = TypeVar("R")
 _CREATION_TIME = UUID(int=1 << 127)
 """The attribute in which segment stores keep the creation time of a segment, in milliseconds since 1970."""
 _THREADS = 8
 
 
-def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("segment", T.StringType(), "name, as the hidden column _segment has it", nullable=False),
+    column("segment_id", T.LongType(), "epoch and number in one", nullable=False),
+    column("number", T.IntegerType(), "counts the segments of the stream from 0", nullable=False),
+    column("epoch", T.IntegerType(), "the epoch that made it", nullable=False),
+    column("key_range_start", T.DoubleType(), "where its part of the key space begins; null without the right"),
+    column("key_range_end", T.DoubleType(), "where that part ends; excluded, except for 1.0"),
+    column("sealed", T.BooleanType(), "whether it takes no more events", nullable=False),
+    column("start_offset", T.LongType(), "bytes before it are truncated", nullable=False),
+    column("end_offset", T.LongType(), "bytes that were ever appended", nullable=False),
+    column("bytes", T.LongType(), "that still exist", nullable=False),
+    column("created_at", T.TimestampType(), "when it was made"),
+)
+def segments(pravega: Pravega, stream: Stream) -> Rows:
     current = {segment.segment_id: segment for segment in pravega.controller.current_segments(stream)}
     ids = sorted({*pravega.controller.list_segments_between(pravega.controller.head(stream), None)[0], *current})
     infos = pravega.segments.segment_infos(stream, ids)
@@ -55,19 +70,12 @@ def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dic
         return {}
 
 
-def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
-    numbers = sorted(epochs)
-
-    def list_segments(epoch: int) -> Sequence[SegmentRange]:
-        return pravega.controller.epoch_segments(stream, epoch)
-
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(numbers, threads.map(cancellation.carry_over(list_segments), numbers), strict=True))
+def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, Sequence[SegmentRange]]:
+    return _ask_for_each(epochs, lambda epoch: pravega.controller.epoch_segments(stream, epoch))
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
     """Return when segments were made, in microseconds since 1970; None for those that are gone."""
-    segment_ids = list(ids)
 
     def read_creation(segment_id: int) -> int | None:
         try:
@@ -76,14 +84,29 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
             return None
         return None if milliseconds is None else milliseconds * 1000
 
+    return _ask_for_each(ids, read_creation)
+
+
+def _ask_for_each(numbers: Iterable[int], ask: Callable[[int], R]) -> dict[int, R]:
+    """Ask the servers for several epochs or segments at once; return the answers in the order of the numbers."""
+    ordered = sorted(numbers)
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(segment_ids, threads.map(cancellation.carry_over(read_creation), segment_ids), strict=True))
+        return dict(zip(ordered, threads.map(cancellation.carry_over(ask), ordered), strict=True))
 
 
-def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
+@metadata_table(
+    column("epoch", T.IntegerType(), "0 is the creation of the stream", nullable=False),
+    column("scaled_at", T.TimestampType(), "when its segments were made; null if they are gone, or none was new"),
+    column("segments", T.IntegerType(), "that take events in this epoch", nullable=False),
+    column("splits", T.IntegerType(), "segments that became several", nullable=False),
+    column("merges", T.IntegerType(), "segments that several became", nullable=False),
+    column("sealed_segments", T.ArrayType(T.LongType(), False), "ids of those that ended", nullable=False),
+    column("created_segments", T.ArrayType(T.LongType(), False), "ids of those that began", nullable=False),
+)
+def scale_events(pravega: Pravega, stream: Stream) -> Rows:
     ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     last = max(map(get_segment_epoch, ids), default=0)
-    epochs = dict(_find_epochs(pravega, stream, range(last + 1)))
+    epochs = _find_epochs(pravega, stream, range(last + 1))
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
     every = {segment.segment_id for segments in epochs.values() for segment in segments}
@@ -117,41 +140,3 @@ def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[Segmen
 
 def _has_overlap(one: SegmentRange, other: SegmentRange) -> bool:
     return one.min_key < other.max_key and other.min_key < one.max_key
-
-
-SEGMENTS = MetadataTable(
-    "segments",
-    T.StructType(
-        [
-            column("segment", T.StringType(), "name, as the hidden column _segment has it", nullable=False),
-            column("segment_id", T.LongType(), "epoch and number in one", nullable=False),
-            column("number", T.IntegerType(), "counts the segments of the stream from 0", nullable=False),
-            column("epoch", T.IntegerType(), "the epoch that made it", nullable=False),
-            column("key_range_start", T.DoubleType(), "where its part of the key space begins; null without the right"),
-            column("key_range_end", T.DoubleType(), "where that part ends; excluded, except for 1.0"),
-            column("sealed", T.BooleanType(), "whether it takes no more events", nullable=False),
-            column("start_offset", T.LongType(), "bytes before it are truncated", nullable=False),
-            column("end_offset", T.LongType(), "bytes that were ever appended", nullable=False),
-            column("bytes", T.LongType(), "that still exist", nullable=False),
-            column("created_at", T.TimestampType(), "when it was made"),
-        ]
-    ),
-    _read_segments,
-)
-SCALE_EVENTS = MetadataTable(
-    "scale_events",
-    T.StructType(
-        [
-            column("epoch", T.IntegerType(), "0 is the creation of the stream", nullable=False),
-            column(
-                "scaled_at", T.TimestampType(), "when its segments were made; null if they are gone, or none was new"
-            ),
-            column("segments", T.IntegerType(), "that take events in this epoch", nullable=False),
-            column("splits", T.IntegerType(), "segments that became several", nullable=False),
-            column("merges", T.IntegerType(), "segments that several became", nullable=False),
-            column("sealed_segments", T.ArrayType(T.LongType(), False), "ids of those that ended", nullable=False),
-            column("created_segments", T.ArrayType(T.LongType(), False), "ids of those that began", nullable=False),
-        ]
-    ),
-    _read_scale_events,
-)

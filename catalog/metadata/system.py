@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..protocol.service_replies import MetadataDescription, MetadataRows
-from ..protocol.table_requests import LoadTable, TableChange
+from ..protocol.service_replies import MetadataDescription
+from ..protocol.table_requests import TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
-from ..storage.catalogs import Catalog
-from ..tables.named_table import NamedTable
-from .metadata_table import Rows, column
+from .metadata_table import NamedMetadata, Rows, column
 
 NAMESPACE = "system"
 QUERIES = "queries"
@@ -58,30 +56,42 @@ def has_table(namespace: Sequence[str], name: str) -> bool:
     return name.lower() in list_tables(namespace)
 
 
-class TableOfCatalog(NamedTable):
+class TableOfCatalog(NamedMetadata):
     """A table about the catalog."""
 
     @property
     def shown(self) -> str:
         return self.catalog.named(NAMESPACE, self.identifier.name.lower())
 
-    def load(self, request: LoadTable) -> MetadataDescription:
-        if request.writing:
-            self._refuse_change()
-        if request.at is not None:
-            raise UnsupportedOperationError(
-                f"{self.shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out."
-            )
+    def describe(self) -> MetadataDescription:
         return MetadataDescription(self.shown, _COLUMNS)
 
-    def load_for(self, statement: str, options: Mapping[str, str]) -> NoReturn:
-        raise UnsupportedOperationError(f"{self.shown} has no changes. Leave CHANGES out.")
-
-    def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
-        if options:
-            keys = ", ".join(f"'{key}'" for key in sorted(options))
-            raise InvalidOptionError(f"{self.shown} takes no options, but got {keys}. Use WHERE.")
-        return MetadataRows(tuple(tuple(row) for row in _read_queries(self.catalog)))
+    def list_rows(self) -> Rows:
+        for kept in KeptQueries(self.catalog).all():
+            definition, status = kept.definition, kept.status
+            running = _find_state(kept) not in (QueryState.WAITING, QueryState.FAILED, QueryState.FINISHED)
+            yield (
+                kept.name,
+                str(_find_state(kept)),
+                definition.query,
+                f"{self.catalog.named()}.{definition.into}",
+                definition.trigger,
+                status.batch,
+                status.rows_per_second if running else None,
+                status.bytes_behind,
+                status.seconds_behind,
+                status.failures,
+                status.last_error,
+                status.failed_at,
+                status.started,
+                status.renewed,
+                status.server if running else None,
+                definition.checkpoint,
+                json.dumps(dict(definition.options)) if definition.options else None,
+                status.query_id,
+                ", ".join(status.sources) or None,
+                status.rows_written_per_second if running else None,
+            )
 
     def exists(self) -> bool:
         return True
@@ -90,51 +100,23 @@ class TableOfCatalog(NamedTable):
         return True
 
     def alter(self, changes: Sequence[TableChange]) -> NoReturn:
-        self._refuse_change()
+        self.refuse_change()
 
     def drop(self) -> NoReturn:
-        self._refuse_change()
+        self.refuse_change()
 
     def refuse(self, statement: str, loaded: StreamTable | None) -> NoReturn:
         if statement == "readStream.table":
             raise UnsupportedOperationError(
                 f"{self.shown} cannot be read as a stream. Query it again for its present rows."
             )
-        self._refuse_change()
+        self.refuse_change()
 
-    def _refuse_change(self) -> NoReturn:
+    def refuse_change(self) -> NoReturn:
         raise UnsupportedOperationError(
             f"{self.shown} lists the streaming queries of the catalog, and can only be read. CALL "
             f"{self.catalog.named(NAMESPACE, 'start_query')} and {self.catalog.named(NAMESPACE, 'stop_query')} "
             "change it."
-        )
-
-
-def _read_queries(catalog: Catalog) -> Rows:
-    for kept in KeptQueries(catalog).all():
-        definition, status = kept.definition, kept.status
-        running = _find_state(kept) not in (QueryState.WAITING, QueryState.FAILED, QueryState.FINISHED)
-        yield (
-            kept.name,
-            str(_find_state(kept)),
-            definition.query,
-            f"{catalog.named()}.{definition.into}",
-            definition.trigger,
-            status.batch,
-            status.rows_per_second if running else None,
-            status.bytes_behind,
-            status.seconds_behind,
-            status.failures,
-            status.last_error,
-            status.failed_at,
-            status.started,
-            status.renewed,
-            status.server if running else None,
-            definition.checkpoint,
-            json.dumps(dict(definition.options)) if definition.options else None,
-            status.query_id,
-            ", ".join(status.sources) or None,
-            status.rows_written_per_second if running else None,
         )
 
 
@@ -144,4 +126,4 @@ def _find_state(kept: KeptQuery) -> QueryState:
     Nothing but this display depends on whether the clocks of two machines agree.
     """
     silent = read_clock() - kept.status.renewed > 2 * kept.status.lease * 1_000_000
-    return QueryState.WAITING if silent and not kept.status.known.is_final else kept.status.known
+    return QueryState.WAITING if silent and not kept.status.state.is_final else kept.status.state

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from pyspark_pravega.errors import (
     InvalidNameError,
-    InvalidOptionError,
     PravegaError,
     SchemaNotFoundError,
     StreamNotFoundError,
@@ -17,30 +16,30 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
-from ..protocol.service_replies import MetadataDescription, MetadataRows, TableDescription
+from ..protocol.service_replies import MetadataDescription, TableDescription
 from ..protocol.table_requests import Identifier, LoadTable, TableChange
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
-from .commit_history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
-from .metadata_table import MetadataTable
-from .registered_schemas import ENCODINGS, PROPERTIES, SCHEMAS
-from .segment_rows import SCALE_EVENTS, SEGMENTS
+from .commit_history import consumers, history, stream_cuts, tags, transactions
+from .metadata_table import MetadataTable, NamedMetadata, Rows
+from .registered_schemas import encodings, properties, schemas
+from .segment_rows import scale_events, segments
 
 TABLES: Mapping[str, MetadataTable] = {
     table.name: table
     for table in (
-        HISTORY,
-        SEGMENTS,
-        SCHEMAS,
-        ENCODINGS,
-        STREAM_CUTS,
-        TAGS,
-        SCALE_EVENTS,
-        TRANSACTIONS,
-        CONSUMERS,
-        PROPERTIES,
+        history,
+        segments,
+        schemas,
+        encodings,
+        stream_cuts,
+        tags,
+        scale_events,
+        transactions,
+        consumers,
+        properties,
     )
 }
 
@@ -54,7 +53,7 @@ class TableOfStream(NamedTable):
 
     def exists(self) -> bool:
         try:
-            self._find()
+            self.describe()
         except (StreamNotFoundError, InvalidNameError):
             return False
         except PravegaError:
@@ -77,14 +76,17 @@ class TableOfStream(NamedTable):
         raise UnsupportedOperationError(f"{self.shown} describes {whole}, and can only be read. Change {whole} itself.")
 
     @abstractmethod
-    def _find(self) -> object:
-        """Raise StreamNotFoundError if there is no such stream, InvalidNameError if it has no table of this name."""
+    def describe(self) -> object:
+        """Describe it.
+
+        Raises StreamNotFoundError if there is no such stream, InvalidNameError if it has no table of this name.
+        """
 
     def _describe_refusal(self, statement: str, name: str) -> str:
         return describe_metadata_refusal(statement, name)
 
 
-class MetadataOfStream(TableOfStream):
+class MetadataOfStream(TableOfStream, NamedMetadata):
     """A metadata table of a stream."""
 
     def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
@@ -95,30 +97,13 @@ class MetadataOfStream(TableOfStream):
     def shown(self) -> str:
         return self.catalog.named(*self.identifier.namespace, self._table.name)
 
-    def load(self, request: LoadTable) -> MetadataDescription:
-        described = self._find()
-        if request.writing:
-            self.refuse_change()
-        if request.at is not None:
-            raise UnsupportedOperationError(
-                f"{described.name} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out."
-            )
-        return described
-
-    def load_for(self, statement: str, options: Mapping[str, str]) -> TableDescription:
-        raise UnsupportedOperationError(f"{self._find().name} has no changes. Leave CHANGES out.")
-
-    def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
-        if options:
-            keys = ", ".join(f"'{key}'" for key in sorted(options))
-            raise InvalidOptionError(f"{self.shown} takes no options, but got {keys}. Leave them out, and use WHERE.")
-        scope, stream = self.identifier.namespace
-        rows = self._table.rows(self.catalog.pravega, resolve_stream(self.catalog, (scope,), stream))
-        return MetadataRows(tuple(tuple(row) for row in rows))
-
-    def _find(self) -> MetadataDescription:
+    def describe(self) -> MetadataDescription:
         self._whole.check_is_stream()
         return MetadataDescription(self.shown, self._table.columns)
+
+    def list_rows(self) -> Rows:
+        scope, stream = self.identifier.namespace
+        return self._table.rows(self.catalog.pravega, resolve_stream(self.catalog, (scope,), stream))
 
 
 class PartOfStream(TableOfStream):
@@ -134,7 +119,7 @@ class PartOfStream(TableOfStream):
     def load_for(self, statement: str, options: Mapping[str, str]) -> TableDescription:
         return self._load(options)
 
-    def _find(self) -> TableDescription:
+    def describe(self) -> TableDescription:
         return self._load({})
 
     def _load(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
@@ -14,39 +13,39 @@ from ..protocol.service_replies import MetadataRows, ProcedureDescription
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
-from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
-from .dead_letters import REPLAY_DEAD_LETTER
-from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
-from .procedure import Procedure, check_arguments
-from .queries import START_QUERY, start_query
-from .schemas import DELETE_SCHEMA_VERSION, REGISTER_SCHEMA, SET_COMPATIBILITY, VALIDATE_SCHEMA
-from .segments import SCALE_STREAM, SEAL_STREAM, TRUNCATE_STREAM
-from .stopped_queries import STOP_QUERY, stop_query
-from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
+from .consumers import create_consumer, drop_consumer, move_consumer
+from .dead_letters import replay_dead_letter
+from .history import compact_history, create_tag, drop_tag, reset_query
+from .procedure import Call, Procedure, check_arguments
+from .queries import start_query
+from .schemas import delete_schema_version, register_schema, set_compatibility, validate_schema
+from .segments import scale_stream, seal_stream, truncate_stream
+from .stopped_queries import stop_query
+from .transactions import abort_transaction, commit_transaction
 
 NAMESPACE = "system"
 PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure
     for procedure in (
-        CREATE_TAG,
-        DROP_TAG,
-        COMPACT_HISTORY,
-        TRUNCATE_STREAM,
-        SEAL_STREAM,
-        SCALE_STREAM,
-        REGISTER_SCHEMA,
-        VALIDATE_SCHEMA,
-        SET_COMPATIBILITY,
-        DELETE_SCHEMA_VERSION,
-        COMMIT_TRANSACTION,
-        ABORT_TRANSACTION,
-        CREATE_CONSUMER,
-        MOVE_CONSUMER,
-        DROP_CONSUMER,
-        RESET_QUERY,
-        REPLAY_DEAD_LETTER,
-        START_QUERY,
-        STOP_QUERY,
+        create_tag,
+        drop_tag,
+        compact_history,
+        truncate_stream,
+        seal_stream,
+        scale_stream,
+        register_schema,
+        validate_schema,
+        set_compatibility,
+        delete_schema_version,
+        commit_transaction,
+        abort_transaction,
+        create_consumer,
+        move_consumer,
+        drop_consumer,
+        reset_query,
+        replay_dead_letter,
+        start_query,
+        stop_query,
     )
 }
 """All procedures by name, grouped by subject."""
@@ -57,7 +56,7 @@ def answer(
 ) -> list[str] | ProcedureDescription | MetadataRows:
     """List, describe or call procedures; all of them are in NAMESPACE.
 
-    A call runs to its end, even if nobody waits for it. Raises InvalidNameError if there is no such procedure,
+    Raises InvalidNameError if there is no such procedure,
     InvalidOptionError for arguments that do not fit, and the errors of the procedure.
     """
     if isinstance(request, r.ListProcedures):
@@ -67,17 +66,10 @@ def answer(
     if isinstance(request, r.LoadProcedure):
         if request.given is not None:
             check_arguments(procedure, shown, request.given)
-        starts = procedure is START_QUERY
-        return ProcedureDescription(
-            procedure.name, procedure.columns, procedure.comment, tuple(procedure.parameters), starts
-        )
-    with prefix_errors("Procedure", shown), shield():
-        if procedure.act is not None:
-            rows = procedure.act(catalog, request.given)
-        elif procedure is START_QUERY:
-            rows = start_query(catalog, servers, request)
-        else:
-            rows = stop_query(catalog, servers, request.given)
+        starts = procedure is start_query
+        return ProcedureDescription(procedure.name, procedure.columns, procedure.comment, procedure.parameters, starts)
+    with prefix_errors("Procedure", shown):
+        rows = procedure.act(Call(catalog, request.given, servers, request.facts))
         return MetadataRows(tuple(tuple(row) for row in rows))
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pyspark.sql.types import BooleanType, LongType, StringType
 
-from pyspark.sql.types import BooleanType, LongType, StringType, StructType
-
-from pyspark_pravega.client.consumers.consumer import (
-    Consumer,
-    ConsumerStatus,
-    count_bytes_after,
-    drop_consumer,
-    list_consumers,
-)
+from pyspark_pravega.client.consumers.consumer import Consumer, ConsumerStatus, count_bytes_after, list_consumers
+from pyspark_pravega.client.consumers.consumer import drop_consumer as drop_at_server
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
@@ -20,7 +13,12 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from .positions import HEAD, find_point
-from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
+from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
+
+_RIGHTS = "READ_UPDATE on the stream and on its scope"
+_CONSUMER = parameter("consumer", "its name, unique in the namespace")
+_NAME = column("consumer", StringType(), "its name", nullable=False)
+_WHERE = "'head', 'tail', a version, a tag or a stream cut"
 
 
 def _find(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
@@ -47,86 +45,67 @@ def _to_text(cut: StreamCut | None) -> str | None:
     return None if cut is None else cut.to_text()
 
 
-def _create_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
-    position = find_point(catalog.pravega, stream, "position", arguments.get("position", HEAD)).cut
-    if _find(catalog, stream, name) is not None:
+@procedure(
+    "Makes a consumer, for which retention keeps what follows its position.",
+    (TABLE, _CONSUMER, parameter("position", f"{_WHERE}; by default 'head'", optional=True)),
+    (
+        _NAME,
+        column("stream_cut", StringType(), "its position", nullable=False),
+        column("bytes_behind", LongType(), "from there to the tail"),
+    ),
+    _RIGHTS,
+)
+def create_consumer(call: Call) -> Rows:
+    stream, name = call.find_stream(), call.require("consumer")
+    position = find_point(call.catalog.pravega, stream, "position", call.arguments.get("position", HEAD)).cut
+    if _find(call.catalog, stream, name) is not None:
         raise ConsumerInUseError(
             f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it with move_consumer."
         )
-    Consumer.register(catalog.pravega, stream, name, position)
-    yield name, position.to_text(), count_bytes_after(catalog.pravega, position)
+    Consumer.register(call.catalog.pravega, stream, name, position)
+    yield name, position.to_text(), count_bytes_after(call.catalog.pravega, position)
 
 
-def _move_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
-    position = find_point(catalog.pravega, stream, "position", require(arguments, "position")).cut
-    before = _require(catalog, stream, name)
-    moved = not is_set(arguments, DRY_RUN)
-    if moved:
-        Consumer.register(catalog.pravega, stream, name, position)
-    behind = count_bytes_after(catalog.pravega, position)
-    yield name, _to_text(before.position), position.to_text(), before.bytes_behind, behind, moved
-
-
-def _drop_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
-    before = _require(catalog, stream, name)
-    dropped = not is_set(arguments, DRY_RUN)
-    if dropped:
-        drop_consumer(catalog.pravega, before.scope, name)
-    yield name, _to_text(before.position), before.bytes_behind, dropped
-
-
-_RIGHTS = "READ_UPDATE on the stream and on its scope"
-_CONSUMER = parameter("consumer", "its name, unique in the namespace")
-_NAME = column("consumer", StringType(), "its name", nullable=False)
-_WHERE = "'head', 'tail', a version, a tag or a stream cut"
-
-CREATE_CONSUMER = Procedure(
-    "create_consumer",
-    "Makes a consumer, for which retention keeps what follows its position.",
-    (TABLE, _CONSUMER, parameter("position", f"{_WHERE}; by default 'head'", optional=True)),
-    StructType(
-        [
-            _NAME,
-            column("stream_cut", StringType(), "its position", nullable=False),
-            column("bytes_behind", LongType(), "from there to the tail"),
-        ]
-    ),
-    _RIGHTS,
-    _create_consumer,
-)
-MOVE_CONSUMER = Procedure(
-    "move_consumer",
+@procedure(
     "Moves a consumer. A query that uses it fails at its next micro-batch: stop the query first. A consumer that is "
     "moved back is created again, and holds the events that still exist.",
     (TABLE, _CONSUMER, parameter("position", _WHERE), DRY_RUN),
-    StructType(
-        [
-            _NAME,
-            column("before", StringType(), "its position before; null of a reader group of another client"),
-            column("stream_cut", StringType(), "the new position", nullable=False),
-            column("bytes_before", LongType(), "from the position before to the tail"),
-            column("bytes_behind", LongType(), "from the new position to the tail"),
-            column("moved", BooleanType(), "whether it was done", nullable=False),
-        ]
+    (
+        _NAME,
+        column("before", StringType(), "its position before; null of a reader group of another client"),
+        column("stream_cut", StringType(), "the new position", nullable=False),
+        column("bytes_before", LongType(), "from the position before to the tail"),
+        column("bytes_behind", LongType(), "from the new position to the tail"),
+        column("moved", BooleanType(), "whether it was done", nullable=False),
     ),
     _RIGHTS,
-    _move_consumer,
 )
-DROP_CONSUMER = Procedure(
-    "drop_consumer",
+def move_consumer(call: Call) -> Rows:
+    stream, name = call.find_stream(), call.require("consumer")
+    position = find_point(call.catalog.pravega, stream, "position", call.require("position")).cut
+    before = _require(call.catalog, stream, name)
+    moved = not call.is_set(DRY_RUN)
+    if moved:
+        Consumer.register(call.catalog.pravega, stream, name, position)
+    behind = count_bytes_after(call.catalog.pravega, position)
+    yield name, _to_text(before.position), position.to_text(), before.bytes_behind, behind, moved
+
+
+@procedure(
     "Removes a consumer. Retention may free what it held.",
     (TABLE, _CONSUMER, DRY_RUN),
-    StructType(
-        [
-            _NAME,
-            column("stream_cut", StringType(), "its last position"),
-            column("bytes_behind", LongType(), "from there to the tail"),
-            column("dropped", BooleanType(), "whether it was done", nullable=False),
-        ]
+    (
+        _NAME,
+        column("stream_cut", StringType(), "its last position"),
+        column("bytes_behind", LongType(), "from there to the tail"),
+        column("dropped", BooleanType(), "whether it was done", nullable=False),
     ),
     _RIGHTS,
-    _drop_consumer,
 )
+def drop_consumer(call: Call) -> Rows:
+    stream, name = call.find_stream(), call.require("consumer")
+    before = _require(call.catalog, stream, name)
+    dropped = not call.is_set(DRY_RUN)
+    if dropped:
+        drop_at_server(call.catalog.pravega, before.scope, name)
+    yield name, _to_text(before.position), before.bytes_behind, dropped

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,8 +26,6 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow, read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
-from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, check_target
@@ -42,7 +41,8 @@ from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
+from ..writing.open_writes import write_here
+from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")
 _PLACE = StructType([field for field in COLUMNS if field.name in ("stream", "segment", "offset")])
@@ -165,18 +165,36 @@ def _has_offset(offsets: _Offsets | None, offset: int) -> bool:
     return index < len(offsets) and int(offsets[index]) == offset
 
 
-def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega = catalog.pravega
-    source = _load_rows_table(catalog, arguments, TABLE.name)
-    into = _load_rows_table(catalog, arguments, "into") if "into" in arguments else source
-    dead_letter = find_stream(catalog, arguments, "dead_letter")
+@procedure(
+    "Writes the dead letters of a table that can be decoded now to a table, in one INSERT, each of them once.",
+    (
+        parameter("table", "the table whose events they are, as '<namespace>.<table>'"),
+        parameter("dead_letter", "the table of dead letters"),
+        parameter("into", "the table that gets the rows; by default the one whose events they are", optional=True),
+        _SKIP_BAD,
+        DRY_RUN,
+    ),
+    (
+        column("letters", LongType(), "bad events of the table that were not replayed before", nullable=False),
+        column("rows", LongType(), "of those that can be decoded now", nullable=False),
+        column("bad", LongType(), "those that still cannot", nullable=False),
+        column("reason", StringType(), "why the first of these cannot"),
+        column("replayed", BooleanType(), "whether the rows were written", nullable=False),
+    ),
+    "READ on both streams, READ_UPDATE on the one that gets the rows and on `pyspark-pravega-commits` of its scope",
+)
+def replay_dead_letter(call: Call) -> Rows:
+    pravega = call.catalog.pravega
+    source = _load_rows_table(call, TABLE.name)
+    into = _load_rows_table(call, "into") if "into" in call.arguments else source
+    dead_letter = call.find_stream("dead_letter")
     check_target(pravega, dead_letter)
     letters = load_table(pravega, dead_letter).table
     writer, log = f"replay of {dead_letter} for {source.stream}", CommitLog(pravega, into.stream)
-    dry_run, skip_bad = is_set(arguments, DRY_RUN), is_set(arguments, _SKIP_BAD)
-    part = _find_next_range(catalog, into, log, letters, writer, dry_run=dry_run)
-    original = _Letters(catalog, source, letters, part)
-    options = catalog.options()
+    dry_run, skip_bad = call.is_set(DRY_RUN), call.is_set(_SKIP_BAD)
+    part = _find_next_range(call.catalog, into, log, letters, writer, dry_run=dry_run)
+    original = _Letters(call.catalog, source, letters, part)
+    options = call.catalog.options()
     # Their event times are late: noted, they would hold back watermarks like those of a writer that is still active.
     prepared = replace(open_table(pravega, into, options).prepare_insert(original.columns).table, event_time=None)
     for _batch in original.rows():
@@ -189,7 +207,9 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         )
     epoch = Epoch(writer, part.number, None, part.to_text())
     if original.good and not dry_run:
-        _insert(catalog, prepared, original, epoch, log)
+        insert = Insert.begin(pravega, prepared, write_settings(options))
+        commit = partial(commit_epoch, insert, epoch=epoch, log=log)
+        write_here(insert, original.columns, original.rows(), commit)
     elif original.found and not dry_run:
         # All of them are left out for good.
         log.make_ready()
@@ -198,8 +218,8 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield original.found, original.good, original.bad, original.reason, original.good > 0 and not dry_run
 
 
-def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
-    table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
+def _load_rows_table(call: Call, name: str) -> StreamTable:
+    table = load_table(call.catalog.pravega, call.find_stream(name)).table
     find_table_kind(table).check_supports("replay_dead_letter", f"stream {table.stream}", table)
     return table
 
@@ -248,42 +268,3 @@ def _find_last_replayed(
         return None
     head, end = row.batches[max(replayed)].split()
     return StreamCut.from_text(head), StreamCut.from_text(end)
-
-
-def _insert(catalog: Catalog, table: StreamTable, letters: _Letters, epoch: Epoch, log: CommitLog) -> None:
-    """Write the rows of letters in one transaction, once for its epoch."""
-    insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options()))
-    try:
-        try:
-            report = InsertWriter(insert.spec(letters.columns)).write(letters.rows())
-            assert isinstance(report, InsertMessage)
-        except BaseException:
-            insert.abort()
-            raise
-        commit_epoch(insert, [report], epoch, log)
-    finally:
-        insert.transaction.stop()
-
-
-REPLAY_DEAD_LETTER = Procedure(
-    "replay_dead_letter",
-    "Writes the dead letters of a table that can be decoded now to a table, in one INSERT, each of them once.",
-    (
-        parameter("table", "the table whose events they are, as '<namespace>.<table>'"),
-        parameter("dead_letter", "the table of dead letters"),
-        parameter("into", "the table that gets the rows; by default the one whose events they are", optional=True),
-        _SKIP_BAD,
-        DRY_RUN,
-    ),
-    StructType(
-        [
-            column("letters", LongType(), "bad events of the table that were not replayed before", nullable=False),
-            column("rows", LongType(), "of those that can be decoded now", nullable=False),
-            column("bad", LongType(), "those that still cannot", nullable=False),
-            column("reason", StringType(), "why the first of these cannot"),
-            column("replayed", BooleanType(), "whether the rows were written", nullable=False),
-        ]
-    ),
-    "READ on both streams, READ_UPDATE on the one that gets the rows and on `pyspark-pravega-commits` of its scope",
-    _replay_dead_letter,
-)

@@ -15,8 +15,10 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..metadata.metadata_table import Rows
 from ..name_resolution import find_in_scope
+from ..protocol import QueryFacts
 from ..protocol.service_replies import Parameter
 from ..protocol.table_requests import Identifier
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -28,22 +30,6 @@ _TAKEN: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
     T.MapType: (T.MapType,),
 }
 """The types of values that a parameter takes, besides NULL."""
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """A procedure. `act` gets the texts of the arguments that are not null, by the names of parameters.
-
-    It is None for procedures on running queries, which need more. `rights` describes the rights on the servers
-    that its user needs.
-    """
-
-    name: str
-    comment: str
-    parameters: Sequence[Parameter]
-    columns: T.StructType
-    rights: str
-    act: Callable[[Catalog, Mapping[str, str]], Rows] | None
 
 
 def parameter(name: str, comment: str, type: T.DataType | None = None, *, optional: bool = False) -> Parameter:
@@ -60,6 +46,88 @@ TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks a
 DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would change")
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a procedure: the texts of the arguments that are not null, by the names of parameters.
+
+    `facts` are there if the procedure starts a query, which one of the `servers` then runs.
+    """
+
+    catalog: Catalog
+    arguments: Mapping[str, str]
+    servers: QueryServers
+    facts: QueryFacts | None = None
+
+    def is_set(self, flag: Parameter) -> bool:
+        """Return whether a flag is true."""
+        return self.arguments.get(flag.name) == "true"
+
+    def require(self, name: str) -> str:
+        """Return an argument. Raises InvalidOptionError if it is null."""
+        if name not in self.arguments:
+            raise InvalidOptionError(f"The argument '{name}' is NULL. Give it a value.")
+        return self.arguments[name]
+
+    def find_stream(self, name: str = TABLE.name) -> Stream:
+        """Return the stream of the argument that names a table.
+
+        Raises InvalidNameError if the text cannot name a table of the catalog, UnsupportedOperationError for key-value
+        tables and views, StreamNotFoundError if there is no such table.
+        """
+        return find_in_scope(self.catalog, self.name_table(name)).find_stream("CALL")
+
+    def name_table(self, name: str) -> Identifier:
+        """Return the name in the argument that names a table. Raises InvalidNameError."""
+        text, catalog = self.require(name), self.catalog
+        parts = split_name(text)
+        if len(parts) == 3 and parts[0] == catalog.name:
+            parts = parts[1:]
+        if len(parts) != 2:
+            raise InvalidNameError(
+                f"'{text}' does not name a table. Write '<namespace>.<table>', with backticks around a part that has "
+                "other characters than letters, digits and '_'."
+            )
+        table = TableName.parse(parts[1])
+        if table.is_key_value_table:
+            raise UnsupportedOperationError(describe_key_value_refusal("CALL", catalog.named(*parts)))
+        if table.part is not None:
+            whole = catalog.named(parts[0], table.stream)
+            raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{whole}'.")
+        return Identifier(parts[:1], parts[1])
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure. `act` carries out a call; `rights` describes the rights on the servers that its user needs."""
+
+    name: str
+    comment: str
+    parameters: tuple[Parameter, ...]
+    columns: T.StructType
+    rights: str
+    act: Callable[[Call], Rows]
+
+    @property
+    def signature(self) -> str:
+        """Return a sentence that lists the arguments."""
+        listed = ", ".join(
+            f"{parameter.name} {parameter.type.simpleString().upper()}{' (optional)' if parameter.optional else ''}"
+            for parameter in self.parameters
+        )
+        return f"Its arguments are {listed}."
+
+
+def procedure(
+    comment: str, parameters: Sequence[Parameter], columns: Sequence[T.StructField], rights: str
+) -> Callable[[Callable[[Call], Rows]], Procedure]:
+    """Make a procedure, under its own name, of the function that carries out a call."""
+
+    def make(act: Callable[[Call], Rows]) -> Procedure:
+        return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act)
+
+    return make
+
+
 def check_arguments(procedure: Procedure, shown: str, arguments: T.StructType) -> None:
     """Check the arguments of a CALL, as Spark describes them: the metadata of a field marks a named one.
 
@@ -74,64 +142,14 @@ def check_arguments(procedure: Procedure, shown: str, arguments: T.StructType) -
             name = list(parameters)[number] if number < len(parameters) else None
         if name is None:
             what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {number + 1}"
-            raise InvalidOptionError(f"{shown} has no {what}. {describe_arguments(procedure)}")
+            raise InvalidOptionError(f"{shown} has no {what}. {procedure.signature}")
         expected, type = parameters[name].type, field.dataType
         if not isinstance(type, (T.NullType, *_TAKEN[expected.__class__])):
             raise InvalidOptionError(
                 f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but takes "
-                f"{expected.simpleString().upper()}. {describe_arguments(procedure)}"
+                f"{expected.simpleString().upper()}. {procedure.signature}"
             )
         names.add(name)
     missing = [name for name, parameter in parameters.items() if not parameter.optional and name not in names]
     if missing:
-        raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {describe_arguments(procedure)}")
-
-
-def describe_arguments(procedure: Procedure) -> str:
-    """Return a sentence that lists the arguments of a procedure."""
-    listed = ", ".join(
-        f"{parameter.name} {parameter.type.simpleString().upper()}{' (optional)' if parameter.optional else ''}"
-        for parameter in procedure.parameters
-    )
-    return f"Its arguments are {listed}."
-
-
-def is_set(arguments: Mapping[str, str], flag: Parameter) -> bool:
-    """Return whether a flag is true."""
-    return arguments.get(flag.name) == "true"
-
-
-def require(arguments: Mapping[str, str], name: str) -> str:
-    """Return an argument. Raises InvalidOptionError if it is null."""
-    if name not in arguments:
-        raise InvalidOptionError(f"The argument '{name}' is NULL. Give it a value.")
-    return arguments[name]
-
-
-def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Stream:
-    """Return the stream of the argument that names a table.
-
-    Raises InvalidNameError if the text cannot name a table of the catalog, UnsupportedOperationError for key-value
-    tables and views, StreamNotFoundError if there is no such table.
-    """
-    return find_in_scope(catalog, name_table(catalog, arguments, name)).find_stream("CALL")
-
-
-def name_table(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Identifier:
-    """Return the name in the argument that names a table. Raises InvalidNameError."""
-    text = require(arguments, name)
-    parts = split_name(text)
-    if len(parts) == 3 and parts[0] == catalog.name:
-        parts = parts[1:]
-    if len(parts) != 2:
-        raise InvalidNameError(
-            f"'{text}' does not name a table. Write '<namespace>.<table>', with backticks around a part that has other "
-            "characters than letters, digits and '_'."
-        )
-    table = TableName.parse(parts[1])
-    if table.is_key_value_table:
-        raise UnsupportedOperationError(describe_key_value_refusal("CALL", catalog.named(*parts)))
-    if table.part is not None:
-        whole = catalog.named(parts[0], table.stream)
-        raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{whole}'.")
-    return Identifier(parts[:1], parts[1])
+        raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {procedure.signature}")

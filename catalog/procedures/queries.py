@@ -11,7 +11,7 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from pyspark.sql.types import IntegerType, MapType, StringType, StructType
+from pyspark.sql.types import IntegerType, MapType, StringType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import (
@@ -27,25 +27,16 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
 from pyspark_pravega.sql.option_types import Option
 
-from .. import protocol as r
 from ..metadata.metadata_table import Rows, column
 from ..name_resolution import find_in_scope
-from ..protocol.table_requests import Identifier
-from ..running.kept_query import (
-    KeptQueries,
-    KeptQuery,
-    QueryDefinition,
-    QueryState,
-    QueryStatus,
-    read_clock,
-)
+from ..protocol import Identifier, QueryFacts
+from ..running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus, read_clock
 from ..running.leases import take_lease
-from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.insert_start import select_write_options
-from .procedure import Procedure, name_table, parameter, require
+from .procedure import Call, parameter, procedure
 
 _LONGEST_NAME = 200
 _FIRST_SPARK = (4, 3)
@@ -56,15 +47,40 @@ _START_SECONDS = 300.0
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 _REAL_TIME = re.compile(r"\s*real[\s-]*time", re.IGNORECASE)
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
+NAME = column("name", StringType(), "its name", nullable=False)
 
 
-def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
-    """Carry out a call of START_QUERY. Raises its errors."""
-    arguments, facts = request.given, request.facts
-    name = _check_name(require(arguments, "name"))
-    require(arguments, "query")
+@procedure(
+    "Starts a streaming query, which servers keep running until stop_query.",
+    (
+        parameter("name", "the query's name, unique in the catalog"),
+        parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
+        parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
+        parameter("checkpoint", "its own directory, where Spark notes how far it has read", optional=True),
+        parameter(
+            "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
+        ),
+        parameter("output_mode", "append or, into a key-value table, update; by default append", optional=True),
+        parameter("retries", "how often in a row it is started again; by default always", IntegerType(), optional=True),
+        parameter(
+            "options", "write options, as map('<key>', '<value>')", MapType(StringType(), StringType()), optional=True
+        ),
+    ),
+    (
+        NAME,
+        column("state", StringType(), "RUNNING, or what it has come to since", nullable=False),
+        column("into", StringType(), "the table that gets its rows", nullable=False),
+        column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
+        column("server", StringType(), "the driver that runs it", nullable=False),
+    ),
+    "READ on what the query reads, READ_UPDATE on the table and on its scope",
+)
+def start_query(call: Call) -> Rows:
+    catalog, arguments, facts = call.catalog, call.arguments, call.facts
+    name = _check_name(call.require("name"))
+    call.require("query")
     assert facts is not None  # they come with the query
-    if _parse_version(facts.spark) < _FIRST_SPARK:
+    if tuple(int(part) for part in re.findall(r"\d+", facts.spark)[:2]) < _FIRST_SPARK:
         raise UnsupportedOperationError(
             f"start_query needs Spark 4.3 or newer, but this is {facts.spark}. Start the query in Python: "
             "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
@@ -84,7 +100,7 @@ def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedur
             f"The 'query' of {name} reads no STREAM, so it has nothing to wait for. Write FROM STREAM <table>, or run "
             "it once as INSERT INTO."
         )
-    scope, into = _check_into(catalog, arguments, facts)
+    scope, into = _check_into(call, facts)
     definition = QueryDefinition(
         query=arguments["query"].strip().rstrip(";"),
         into=into,
@@ -95,19 +111,15 @@ def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedur
         catalog=None if facts.catalog == catalog.name else facts.catalog,
         namespace=facts.namespace,
         settings=facts.settings,
-        options=_check_options(catalog, arguments, into),
+        options=_check_options(call, into),
     )
     queries = KeptQueries(catalog)
     requested = KeptQuery(scope, name, definition, _make_status(catalog, facts.server))
     former = _find_former(queries, requested)
     kept = _claim(queries, requested, former)
-    servers.get(catalog, facts.server).adopt(kept)
+    call.servers.get(catalog, facts.server).adopt(kept)
     kept = _wait_for_start(queries, kept, former)
     yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
-
-
-def _parse_version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def _check_name(name: str) -> str:
@@ -118,9 +130,9 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _check_into(catalog: Catalog, arguments: Mapping[str, str], facts: r.QueryFacts) -> tuple[str, str]:
+def _check_into(call: Call, facts: QueryFacts) -> tuple[str, str]:
     """Return the scope of the table that the query writes to, and its name in SQL. Raises StreamNotFoundError."""
-    into = name_table(catalog, arguments, "into")
+    catalog, into = call.catalog, call.name_table("into")
     shown = catalog.named(*into.parts)
     if views.find(catalog, into) is not None:
         raise UnsupportedOperationError(f"'into' is the view {shown}, but a query writes into a table.")
@@ -163,17 +175,17 @@ def _check_trigger(arguments: Mapping[str, str]) -> str | None:
     return _check(arguments, "trigger", o.TRIGGER_OF_BATCHES)
 
 
-def _check_options(catalog: Catalog, arguments: Mapping[str, str], into: str) -> dict[str, str]:
+def _check_options(call: Call, into: str) -> dict[str, str]:
     """Return the options of the write. Raises InvalidOptionError for those that writeStream would refuse."""
-    texts: dict[str, str | None] = json.loads(arguments.get("options", "{}"))
+    texts: dict[str, str | None] = json.loads(call.arguments.get("options", "{}"))
     if missing := next((key for key, text in texts.items() if text is None), None):
         raise InvalidOptionError(f"The option '{missing}' is NULL. Give it a value, or leave it out.")
     options = {key: text for key, text in texts.items() if text is not None}
     if options:
         namespace, table = split_name(into)
-        described = find_in_scope(catalog, Identifier((namespace,), table)).load_table({}, writing=True)
-        write = catalog.options(write=select_write_options(described.table, options))
-        open_table(catalog.pravega, described.table, write).prepare_insert(described.schema)
+        described = find_in_scope(call.catalog, Identifier((namespace,), table)).load_table({}, writing=True)
+        write = call.catalog.options(write=select_write_options(described.table, options))
+        open_table(call.catalog.pravega, described.table, write).prepare_insert(described.schema)
     return options
 
 
@@ -271,10 +283,10 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
         current = queries.read(kept.scope, kept.name)
         if current is None or current.status.epoch != kept.status.epoch:
             raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
-        if current.status.known is QueryState.FAILED and current.status.started is None:
+        if current.status.state is QueryState.FAILED and current.status.started is None:
             _put_back(queries, current, former)
             raise QueryNotStartedError(f"The query '{kept.name}' does not start: {current.status.last_error}")
-        starts = current.status.known in (QueryState.STARTING, QueryState.STOPPING)
+        starts = current.status.state in (QueryState.STARTING, QueryState.STOPPING)
         if not starts or time.monotonic() > until:
             return current
         time.sleep(_LOOK_SECONDS)
@@ -285,7 +297,7 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
     if former is None:
         queries.remove(failed, partial(eq, failed))
         return
-    state = former.status.known if former.status.known.is_final else QueryState.WAITING
+    state = former.status.state if former.status.state.is_final else QueryState.WAITING
     status = replace(
         former.status,
         state=state,
@@ -303,35 +315,3 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
         return replace(former, status=status.now())
 
     queries.change(failed.scope, failed.name, put_back)
-
-
-NAME = column("name", StringType(), "its name", nullable=False)
-START_QUERY = Procedure(
-    "start_query",
-    "Starts a streaming query, which servers keep running until stop_query.",
-    (
-        parameter("name", "the query's name, unique in the catalog"),
-        parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
-        parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
-        parameter("checkpoint", "its own directory, where Spark notes how far it has read", optional=True),
-        parameter(
-            "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
-        ),
-        parameter("output_mode", "append or, into a key-value table, update; by default append", optional=True),
-        parameter("retries", "how often in a row it is started again; by default always", IntegerType(), optional=True),
-        parameter(
-            "options", "write options, as map('<key>', '<value>')", MapType(StringType(), StringType()), optional=True
-        ),
-    ),
-    StructType(
-        [
-            NAME,
-            column("state", StringType(), "RUNNING, or what it has come to since", nullable=False),
-            column("into", StringType(), "the table that gets its rows", nullable=False),
-            column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
-            column("server", StringType(), "the driver that runs it", nullable=False),
-        ]
-    ),
-    "READ on what the query reads, READ_UPDATE on the table and on its scope",
-    None,
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -32,10 +32,19 @@ from pyspark_pravega.sql import options as o
 from ..altering.schema_edits import check_compatible, check_settings
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
-from ..storage.table_properties import find_policy, show_policy
-from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
+from ..storage.table_properties import get_policy, show_policy
+from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
+
+
+_VERSION_COLUMNS = [
+    column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False),
+    column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False),
+    column("type", StringType(), "of events, in the schema registry", nullable=False),
+]
+_READ = "READ on the stream and on its schema group"
+_CHANGE = "READ on the stream, READ_UPDATE on its schema group"
 
 
 @dataclass(frozen=True)
@@ -135,43 +144,78 @@ def _open_registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
     return catalog.pravega.registry(stream.scope)
 
 
-def _validate_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    judged = _judge(catalog, find_stream(catalog, arguments), require(arguments, "schema"))
+@procedure(
+    "Checks whether register_schema would add a version. Nothing is changed.",
+    (TABLE, _SCHEMA),
+    (
+        column("valid", BooleanType(), "whether it would", nullable=False),
+        column("reason", StringType(), "why not"),
+        column("version", IntegerType(), "that the schema is already, if it is one"),
+        column("compatibility", StringType(), "the group's policy", nullable=False),
+    ),
+    _READ,
+)
+def validate_schema(call: Call) -> Rows:
+    judged = _judge(call.catalog, call.find_stream(), call.require("schema"))
     version = None if judged.known is None else judged.known.version
     yield judged.reason is None, judged.reason, version, judged.policy
 
 
-def _register_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream = find_stream(catalog, arguments)
-    judged = _judge(catalog, stream, require(arguments, "schema"))
+@procedure(
+    "Adds a version to the schema of a table, if the policy allows it. The newest version says what columns there are.",
+    (TABLE, _SCHEMA),
+    (*_VERSION_COLUMNS, column("registered", BooleanType(), "false if it was there before", nullable=False)),
+    _CHANGE,
+)
+def register_schema(call: Call) -> Rows:
+    stream = call.find_stream()
+    judged = _judge(call.catalog, stream, call.require("schema"))
     if judged.reason is not None:
         raise IncompatibleSchemaError(
             f"The schema cannot become a new version for stream {stream}: {judged.reason.rstrip('.')}."
         )
-    added = judged.known or _open_registry(catalog, stream).add_schema(stream.name, judged.schema)
+    added = judged.known or _open_registry(call.catalog, stream).add_schema(stream.name, judged.schema)
     yield added.version, added.id, added.type, judged.known is None
 
 
-def _set_compatibility(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = find_stream(catalog, arguments), require(arguments, "compatibility")
-    policy = find_policy(name)
-    if policy is None:
-        catalog.options(properties={o.COMPATIBILITY.key: name})  # refuses it, and names the allowed ones
-        raise InvalidOptionError(f"There is no policy '{name}'.")
-    registry = _open_registry(catalog, stream)
+@procedure(
+    "Sets the policy for new versions of the schema, as the table property 'compatibility' does.",
+    (TABLE, parameter("compatibility", "such as 'backward', 'full-transitive', 'allow-any'")),
+    (
+        column("before", StringType(), "the policy before", nullable=False),
+        column("compatibility", StringType(), "the policy now", nullable=False),
+    ),
+    _CHANGE,
+)
+def set_compatibility(call: Call) -> Rows:
+    stream, text = call.find_stream(), call.require("compatibility")
+    name = call.catalog.options(properties={o.COMPATIBILITY.key: text}).get(o.COMPATIBILITY)
+    policy = get_policy(name)
+    registry = _open_registry(call.catalog, stream)
     before = registry.compatibility(stream.name)
     if policy != before:
         registry.set_compatibility(stream.name, policy, before)
     yield show_policy(before), name
 
 
-def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, number = find_stream(catalog, arguments), int(require(arguments, "version"))
-    registry = _open_registry(catalog, stream)
+@procedure(
+    "Removes a version of the schema that no event uses. Refused if an event may use it.",
+    (
+        TABLE,
+        parameter("version", "as the metadata table schemas has it", IntegerType()),
+        parameter("type", "of a stream whose events have several", optional=True),
+        DRY_RUN,
+    ),
+    (*_VERSION_COLUMNS, column("deleted", BooleanType(), "whether it was done", nullable=False)),
+    _CHANGE,
+)
+def delete_schema_version(call: Call) -> Rows:
+    stream, number = call.find_stream(), int(call.require("version"))
+    registry = _open_registry(call.catalog, stream)
     versions = registry.versions(stream.name)
-    version = _find_version(stream, versions, number, arguments.get("type"))
-    _check_unused(catalog, registry, stream, version, versions)
-    deleted = not is_set(arguments, DRY_RUN)
+    version = _find_version(stream, versions, number, call.arguments.get("type"))
+    _check_unused(call.catalog, registry, stream, version, versions)
+    deleted = not call.is_set(DRY_RUN)
     if deleted:
         registry.delete_schema(stream.name, version.id)
     yield version.version, version.id, version.type, deleted
@@ -246,64 +290,3 @@ def _check_columns(
             f"the columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change "
             "the table's properties first."
         ) from None
-
-
-_VERSION_COLUMNS = [
-    column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False),
-    column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False),
-    column("type", StringType(), "of events, in the schema registry", nullable=False),
-]
-_READ = "READ on the stream and on its schema group"
-_CHANGE = "READ on the stream, READ_UPDATE on its schema group"
-
-REGISTER_SCHEMA = Procedure(
-    "register_schema",
-    "Adds a version to the schema of a table, if the policy allows it. The newest version says what columns there are.",
-    (TABLE, _SCHEMA),
-    StructType(
-        [*_VERSION_COLUMNS, column("registered", BooleanType(), "false if it was there before", nullable=False)]
-    ),
-    _CHANGE,
-    _register_schema,
-)
-VALIDATE_SCHEMA = Procedure(
-    "validate_schema",
-    "Checks whether register_schema would add a version. Nothing is changed.",
-    (TABLE, _SCHEMA),
-    StructType(
-        [
-            column("valid", BooleanType(), "whether it would", nullable=False),
-            column("reason", StringType(), "why not"),
-            column("version", IntegerType(), "that the schema is already, if it is one"),
-            column("compatibility", StringType(), "the group's policy", nullable=False),
-        ]
-    ),
-    _READ,
-    _validate_schema,
-)
-SET_COMPATIBILITY = Procedure(
-    "set_compatibility",
-    "Sets the policy for new versions of the schema, as the table property 'compatibility' does.",
-    (TABLE, parameter("compatibility", "such as 'backward', 'full-transitive', 'allow-any'")),
-    StructType(
-        [
-            column("before", StringType(), "the policy before", nullable=False),
-            column("compatibility", StringType(), "the policy now", nullable=False),
-        ]
-    ),
-    _CHANGE,
-    _set_compatibility,
-)
-DELETE_SCHEMA_VERSION = Procedure(
-    "delete_schema_version",
-    "Removes a version of the schema that no event uses. Refused if an event may use it.",
-    (
-        TABLE,
-        parameter("version", "as the metadata table schemas has it", IntegerType()),
-        parameter("type", "of a stream whose events have several", optional=True),
-        DRY_RUN,
-    ),
-    StructType([*_VERSION_COLUMNS, column("deleted", BooleanType(), "whether it was done", nullable=False)]),
-    _CHANGE,
-    _delete_schema_version,
-)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, list_consumers
 from pyspark_pravega.client.stream import SegmentRange, Stream
@@ -16,34 +15,56 @@ from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..altering.truncating import refuse_to_truncate
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
+from ..tables.stream_tables import refuse_to_truncate
 from .positions import find_point
-from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
+from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
 _RIGHTS = "READ_UPDATE on the stream"
 _DIGITS = 9
 """Borders of segments that agree in this many digits are the same."""
 
 
-def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
+@procedure(
+    "Ends a stream: it can be read, but takes no more events. Open transactions are aborted. It cannot be undone.",
+    (TABLE, DRY_RUN),
+    (
+        column("stream_cut", StringType(), "where the stream ends", nullable=False),
+        column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
+        column("sealed", BooleanType(), "whether it was done", nullable=False),
+    ),
+    _RIGHTS,
+)
+def seal_stream(call: Call) -> Rows:
+    pravega, stream = call.catalog.pravega, call.find_stream()
     controller = pravega.controller
     if not controller.current_segments(stream):
         raise StreamSealedError(f"Stream {stream} is sealed already.")
     log = CommitLog(pravega, stream)
     head = log.head()
     waiting = 0 if head is None else len(head.queue)
-    sealed = not is_set(arguments, DRY_RUN)
+    sealed = not call.is_set(DRY_RUN)
     if sealed:
         controller.seal_stream(stream, log.remind)
     yield measure_tail(pravega, stream).to_text(), waiting, sealed
 
 
-def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
-    number = int(require(arguments, "segments"))
+@procedure(
+    "Gives a stream another number of segments, with equal parts of the key space.",
+    (TABLE, parameter("segments", "how many it should have", IntegerType()), DRY_RUN),
+    (
+        column("segments_before", IntegerType(), "that took events", nullable=False),
+        column("segments", IntegerType(), "that take events afterwards", nullable=False),
+        column("sealed", IntegerType(), "segments that end; one that has its part already stays", nullable=False),
+        column("created", IntegerType(), "segments that take their place", nullable=False),
+        column("scaled", BooleanType(), "whether it was done", nullable=False),
+    ),
+    _RIGHTS,
+)
+def scale_stream(call: Call) -> Rows:
+    pravega, stream = call.catalog.pravega, call.find_stream()
+    number = int(call.require("segments"))
     least = pravega.controller.stream_configuration(stream).scaling.min_segments
     if not least <= number <= o.MOST_SEGMENTS:
         raise InvalidOptionError(
@@ -54,7 +75,7 @@ def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     if not current:
         raise StreamSealedError(f"Stream {stream} is sealed, and has no segments that take events.")
     sealed, ranges = _plan_scaling(current, number)
-    scaled = bool(sealed) and not is_set(arguments, DRY_RUN)
+    scaled = bool(sealed) and not call.is_set(DRY_RUN)
     if scaled:
         pravega.controller.scale_stream(stream, sealed, ranges)
     yield len(current), number, len(sealed), len(ranges), scaled
@@ -73,10 +94,26 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
     return sealed, [key_range for key_range in ranges if key_range not in kept]
 
 
-def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
-    _check_kind(catalog, stream)
-    before = require(arguments, "before")
+@procedure(
+    "Removes the events before a position for good.",
+    (
+        TABLE,
+        parameter("before", "a version, whose events are removed too; a tag, a stream cut, or 'tail' for all events"),
+        DRY_RUN,
+    ),
+    (
+        column("stream_cut", StringType(), "where the stream begins after it", nullable=False),
+        column("removed_bytes", LongType(), "of events before it"),
+        column("left_bytes", LongType(), "of events after it"),
+        column("consumers_passed", LongType(), "consumers that have not read all of that", nullable=False),
+        column("truncated", BooleanType(), "whether it was done", nullable=False),
+    ),
+    _RIGHTS,
+)
+def truncate_stream(call: Call) -> Rows:
+    pravega, stream = call.catalog.pravega, call.find_stream()
+    _check_kind(call.catalog, stream)
+    before = call.require("before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
     try:
         pravega.controller.list_segments_between(head, cut)
@@ -87,8 +124,8 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         ) from None
     left, total = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
     removed = None if left is None or total is None else total - left
-    passed = sum(_is_before(catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
-    truncated = not is_set(arguments, DRY_RUN) and cut != head
+    passed = sum(_is_before(call.catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
+    truncated = not call.is_set(DRY_RUN) and cut != head
     if truncated:
         pravega.controller.truncate_stream(cut)
     yield cut.to_text(), removed, left, passed, truncated
@@ -109,55 +146,3 @@ def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> 
         return False
     behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)
     return behind is not None and left is not None and behind > left
-
-
-SEAL_STREAM = Procedure(
-    "seal_stream",
-    "Ends a stream: it can be read, but takes no more events. Open transactions are aborted. It cannot be undone.",
-    (TABLE, DRY_RUN),
-    StructType(
-        [
-            column("stream_cut", StringType(), "where the stream ends", nullable=False),
-            column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
-            column("sealed", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    _RIGHTS,
-    _seal_stream,
-)
-SCALE_STREAM = Procedure(
-    "scale_stream",
-    "Gives a stream another number of segments, with equal parts of the key space.",
-    (TABLE, parameter("segments", "how many it should have", IntegerType()), DRY_RUN),
-    StructType(
-        [
-            column("segments_before", IntegerType(), "that took events", nullable=False),
-            column("segments", IntegerType(), "that take events afterwards", nullable=False),
-            column("sealed", IntegerType(), "segments that end; one that has its part already stays", nullable=False),
-            column("created", IntegerType(), "segments that take their place", nullable=False),
-            column("scaled", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    _RIGHTS,
-    _scale_stream,
-)
-TRUNCATE_STREAM = Procedure(
-    "truncate_stream",
-    "Removes the events before a position for good.",
-    (
-        TABLE,
-        parameter("before", "a version, whose events are removed too; a tag, a stream cut, or 'tail' for all events"),
-        DRY_RUN,
-    ),
-    StructType(
-        [
-            column("stream_cut", StringType(), "where the stream begins after it", nullable=False),
-            column("removed_bytes", LongType(), "of events before it"),
-            column("left_bytes", LongType(), "of events after it"),
-            column("consumers_passed", LongType(), "consumers that have not read all of that", nullable=False),
-            column("truncated", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    _RIGHTS,
-    _truncate_stream,
-)

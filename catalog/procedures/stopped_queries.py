@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from operator import eq
 
-from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.errors import InvalidOptionError, QueryNotFoundError, QueryNotStartedError
 from pyspark_pravega.sql.identifiers import hyphenate, split_name
@@ -16,9 +15,8 @@ from pyspark_pravega.sql.identifiers import hyphenate, split_name
 from ..metadata.metadata_table import Rows, column
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState
 from ..running.tending import QueryServers
-from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
-from .procedure import DRY_RUN, Procedure, is_set, name_table, parameter, require
+from .procedure import DRY_RUN, Call, parameter, procedure
 from .queries import NAME
 
 _LOOK_SECONDS = 0.1
@@ -26,21 +24,36 @@ _STOP_SECONDS = 180.0
 """How long a call waits for a server to stop a query."""
 
 
-def stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str, str]) -> Rows:
-    """Carry out a call of STOP_QUERY. Raises its errors."""
-    queries = KeptQueries(catalog)
-    kept = _find_to_stop(catalog, queries, arguments)
-    stopped = not is_set(arguments, DRY_RUN)
+@procedure(
+    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
+    (
+        parameter("name", "the query's name"),
+        DRY_RUN,
+        parameter("into", "the table that it writes to, if several queries have the name", optional=True),
+    ),
+    (
+        NAME,
+        column("state", StringType(), "what it did before", nullable=False),
+        column("batch", LongType(), "a micro-batch that it had completed by then"),
+        column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
+        column("stopped", BooleanType(), "whether it was done", nullable=False),
+    ),
+    "READ_UPDATE on the scope of the table that it writes to",
+)
+def stop_query(call: Call) -> Rows:
+    queries = KeptQueries(call.catalog)
+    kept = _find_to_stop(call, queries)
+    stopped = not call.is_set(DRY_RUN)
     if stopped:
-        _stop(queries, servers, kept)
+        _stop(queries, call.servers, kept)
     yield kept.name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
 
 
-def _find_to_stop(catalog: Catalog, queries: KeptQueries, arguments: Mapping[str, str]) -> KeptQuery:
-    name, into = require(arguments, "name"), ""
+def _find_to_stop(call: Call, queries: KeptQueries) -> KeptQuery:
+    catalog, name, into = call.catalog, call.require("name"), ""
     queries_named = queries.find(name)
-    if "into" in arguments:
-        named = name_table(catalog, arguments, "into")
+    if "into" in call.arguments:
+        named = call.name_table("into")
         into = f" into {catalog.named(*named.parts)}"
         scope = resolve_scope(catalog, named.namespace)
         queries_named = [kept for kept in queries_named if kept.scope == scope and _is_into(kept, named.name)]
@@ -89,25 +102,3 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
                 f"The query '{kept.name}' was asked to stop, but {left.status.server} has not stopped it yet."
             )
         time.sleep(_LOOK_SECONDS)
-
-
-STOP_QUERY = Procedure(
-    "stop_query",
-    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
-    (
-        parameter("name", "the query's name"),
-        DRY_RUN,
-        parameter("into", "the table that it writes to, if several queries have the name", optional=True),
-    ),
-    StructType(
-        [
-            NAME,
-            column("state", StringType(), "what it did before", nullable=False),
-            column("batch", LongType(), "a micro-batch that it had completed by then"),
-            column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
-            column("stopped", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    "READ_UPDATE on the scope of the table that it writes to",
-    None,
-)

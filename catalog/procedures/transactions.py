@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
-from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -29,13 +28,17 @@ from pyspark_pravega.errors import (
 
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
+from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
 _COMPLETE = flag("complete", "true says that all of its events are written, and that nobody else commits or aborts it")
 
 
-def _parse_transaction_id(arguments: Mapping[str, str]) -> uuid.UUID:
-    text = require(arguments, "transaction")
+_ID = column("transaction", StringType(), "its id", nullable=False)
+_TRANSACTION = parameter("transaction", "its id")
+
+
+def _parse_transaction_id(call: Call) -> uuid.UUID:
+    text = call.require("transaction")
     try:
         return uuid.UUID(text)
     except ValueError:
@@ -45,14 +48,26 @@ def _parse_transaction_id(arguments: Mapping[str, str]) -> uuid.UUID:
         ) from None
 
 
-def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream, transaction_id = catalog.pravega, find_stream(catalog, arguments), _parse_transaction_id(arguments)
-    log, settings = CommitLog(pravega, stream), write_settings(catalog.options())
+@procedure(
+    "Commits an open transaction of another program as one version, for example one that a job prepared before it "
+    "died. Refused for a transaction that an INSERT or a streaming query is committing, unless the server has begun to "
+    "commit it: then it is asked once more.",
+    (TABLE, _TRANSACTION, _COMPLETE),
+    (
+        _ID,
+        column("events", LongType(), "that became visible; NULL if only its writer knows"),
+        column("state", StringType(), "what the server says about it", nullable=False),
+    ),
+    "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
+)
+def commit_transaction(call: Call) -> Rows:
+    pravega, stream, transaction_id = call.catalog.pravega, call.find_stream(), _parse_transaction_id(call)
+    log, settings = CommitLog(pravega, stream), write_settings(call.catalog.options())
     if pravega.controller.transaction_status(stream, transaction_id) is TransactionStatus.COMMITTING:
         yield str(transaction_id), _finish_commit(pravega, log, stream, transaction_id, settings), "committed"
         return
     _check_foreign(log, stream, transaction_id)
-    if not is_set(arguments, _COMPLETE):
+    if not call.is_set(_COMPLETE):
         raise InvalidOptionError(
             f"It is not known whether transaction {transaction_id} on stream {stream} is complete. If an INSERT or a "
             "job still writes to it, a part of its events would become visible. Abort it, or, if its writer has "
@@ -70,7 +85,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
     transaction.keep_alive()
     try:
-        events = _seal_and_count(catalog, transaction)
+        events = _seal_and_count(call.catalog, transaction)
         insert.publish(events, CommitRequest("COMMIT", again=True))
     finally:
         transaction.stop()
@@ -126,8 +141,18 @@ def _seal_and_count(catalog: Catalog, transaction: Transaction) -> int:
     return events
 
 
-def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream, transaction = catalog.pravega, find_stream(catalog, arguments), _parse_transaction_id(arguments)
+@procedure(
+    "Aborts an open transaction; no event of it becomes visible. An INSERT or micro-batch that holds it fails.",
+    (TABLE, _TRANSACTION, DRY_RUN),
+    (
+        _ID,
+        column("state", StringType(), "what the server said about it before", nullable=False),
+        column("aborted", BooleanType(), "whether it was done", nullable=False),
+    ),
+    "READ_UPDATE on the stream",
+)
+def abort_transaction(call: Call) -> Rows:
+    pravega, stream, transaction = call.catalog.pravega, call.find_stream(), _parse_transaction_id(call)
     status = pravega.controller.transaction_status(stream, transaction)
     if status is TransactionStatus.UNKNOWN:
         raise _make_unknown_error(stream, transaction)
@@ -135,7 +160,7 @@ def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         raise TransactionNotOpenError(
             f"Transaction {transaction} on stream {stream} cannot be aborted: it is {status.name.lower()}."
         )
-    aborted = not is_set(arguments, DRY_RUN)
+    aborted = not call.is_set(DRY_RUN)
     if aborted:
         pravega.controller.abort_transaction(stream, transaction)
     yield str(transaction), status.name.lower(), aborted
@@ -145,38 +170,3 @@ def _make_unknown_error(stream: Stream, transaction: uuid.UUID) -> TransactionNo
     return TransactionNotOpenError(
         f"Stream {stream} has no transaction {transaction}, or it ended more than a day ago and is forgotten."
     )
-
-
-_ID = column("transaction", StringType(), "its id", nullable=False)
-_TRANSACTION = parameter("transaction", "its id")
-
-COMMIT_TRANSACTION = Procedure(
-    "commit_transaction",
-    "Commits an open transaction of another program as one version, for example one that a job prepared before it "
-    "died. Refused for a transaction that an INSERT or a streaming query is committing, unless the server has begun to "
-    "commit it: then it is asked once more.",
-    (TABLE, _TRANSACTION, _COMPLETE),
-    StructType(
-        [
-            _ID,
-            column("events", LongType(), "that became visible; NULL if only its writer knows"),
-            column("state", StringType(), "what the server says about it", nullable=False),
-        ]
-    ),
-    "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
-    _commit_transaction,
-)
-ABORT_TRANSACTION = Procedure(
-    "abort_transaction",
-    "Aborts an open transaction; no event of it becomes visible. An INSERT or micro-batch that holds it fails.",
-    (TABLE, _TRANSACTION, DRY_RUN),
-    StructType(
-        [
-            _ID,
-            column("state", StringType(), "what the server said about it before", nullable=False),
-            column("aborted", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    "READ_UPDATE on the stream",
-    _abort_transaction,
-)

@@ -17,14 +17,12 @@ from pyspark_pravega.errors import ProtocolError
 from .insert_requests import *  # noqa: F403
 from .insert_requests import WriteRequest
 from .message_codec import decode
-from .namespace_requests import *  # noqa: F403
-from .namespace_requests import NamespaceRequest
 from .procedure_requests import *  # noqa: F403
 from .procedure_requests import ProcedureRequest, RunningQueryRequest
 from .scan_requests import *  # noqa: F403
 from .scan_requests import PlanningRequest, StopStream, StreamRequest
 from .table_requests import *  # noqa: F403
-from .table_requests import LoadSource, TableRequest, ViewRequest
+from .table_requests import LoadSource, NamespaceRequest, TableRequest, ViewRequest
 
 CatalogRequest: TypeAlias = (
     NamespaceRequest
@@ -42,12 +40,10 @@ CatalogRequest: TypeAlias = (
 Request: TypeAlias = CatalogRequest | LoadSource
 
 
-def name_operation(kind: type) -> str:
-    """Return the name of a request's class as Java spells it."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-
-
-OPERATIONS: Mapping[str, type[Request]] = {name_operation(kind): kind for kind in get_args(Request)}
+OPERATIONS: Mapping[str, type[Request]] = {
+    re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in get_args(Request)
+}
+"""The classes of requests, by the names by which Java calls them."""
 
 
 @dataclass(frozen=True)

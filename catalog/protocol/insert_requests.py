@@ -46,32 +46,24 @@ class AbortInsert:
 
 
 @dataclass(frozen=True)
-class BeginEpoch:
+class BeginEpoch(BeginInsert):
     """An `InsertBegun` for one micro-batch of a streaming query.
 
     `query` is the id of the query, `run` that of its present run, and `epoch` the number of the micro-batch.
     """
 
-    table: StreamTable
-    schema: StructType
-    tasks: int
-    options: Mapping[str, str]
     query: str
     run: str
     epoch: int
 
 
 @dataclass(frozen=True)
-class CommitEpoch:
+class CommitEpoch(CommitInsert):
     """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
 
-    `watermark` is Spark's for this micro-batch, see `Epoch`. The other fields are as in `CommitInsert`.
+    `watermark` is Spark's for this micro-batch, see `Epoch`.
     """
 
-    table: StreamTable
-    insert: InsertHandle
-    messages: tuple[str, ...]
-    again: bool
     query: str
     run: str
     epoch: int
@@ -101,17 +93,13 @@ class BeginChanges:
 
 
 @dataclass(frozen=True)
-class CommitChanges:
+class CommitChanges(CommitInsert):
     """Commits the `statement` (UPDATE, DELETE or MERGE), and answers the number of changed rows.
 
     Its scans have read the table up to the `ends`; of that it depends on the rows of `conditions`, or on any if these
-    are None. The other fields are as in `CommitInsert`.
+    are None.
     """
 
-    table: StreamTable
-    insert: InsertHandle
-    messages: tuple[str, ...]
-    again: bool
     statement: str
     ends: tuple[ScanEnds, ...]
     conditions: tuple[Condition, ...] | None

@@ -8,23 +8,20 @@ from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
+from .table_requests import Identifier, OfNamespace
 
-@dataclass(frozen=True)
-class ListProcedures:
+
+class ListProcedures(OfNamespace):
     """The names of the procedures of a namespace."""
 
-    namespace: tuple[str, ...]
-
 
 @dataclass(frozen=True)
-class LoadProcedure:
+class LoadProcedure(Identifier):
     """The `ProcedureDescription` of a procedure.
 
     `given` are the arguments of a CALL, as Spark describes them before it calls: those that do not fit are refused.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     given: StructType | None
 
 
@@ -47,14 +44,12 @@ class QueryFacts:
 
 
 @dataclass(frozen=True)
-class CallProcedure:
+class CallProcedure(Identifier):
     """CALL: the rows of its result, as `MetadataRows`. `given` are the arguments that are not null, as texts.
 
     `facts` are there if the procedure starts a query and its text is given.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     given: Mapping[str, str]
     facts: QueryFacts | None = None
 

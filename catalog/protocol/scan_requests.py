@@ -18,24 +18,39 @@ from .service_replies import ScanEnds
 
 
 @dataclass(frozen=True)
-class PlanScan:
-    """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
-
-    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
-    None until the scan is run, then what the tasks of a `search` found, each in a text; `files` are those of the folder
-    that the plan named until then, None if it named none. With an `aggregation` that `TakeAggregation` took, `columns`
-    are all of the table, and the scan begins it. The scan evaluates the `conditions`, which `TakeConditions` took; if
-    there are any, `every` has all columns of the table. Those `of_joins` became known when the query ran; the join
-    evaluates them too. Spark can run as many tasks at once as it has `cores`.
-    """
+class _OfScan:
+    """A request about a scan of a table that was loaded, with these options."""
 
     table: StreamTable
     columns: StructType
     options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _PlanRows(_OfScan):
+    """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
+
+    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
+    None until the scan is run, then what the tasks of a `search` found, each in a text. Spark can run as many tasks at
+    once as it has `cores`.
+    """
+
     limit: int
     ends: ScanEnds | None
     cores: int
     found: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PlanScan(_PlanRows):
+    """A `PlannedRead` of rows.
+
+    `files` are those of the folder that the plan named until it is run, None if it named none. With an `aggregation`
+    that `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the
+    `conditions`, which `TakeConditions` took; if there are any, `every` has all columns of the table. Those `of_joins`
+    became known when the query ran; the join evaluates them too.
+    """
+
     aggregation: Aggregation | None = None
     every: StructType | None = None
     conditions: tuple[Condition, ...] = ()
@@ -44,16 +59,32 @@ class PlanScan:
 
 
 @dataclass(frozen=True)
-class TakeConditions:
+class PlanChanges(_PlanRows):
+    """A `PlannedRead` of the changes of a table; the fields are as in `PlanScan`."""
+
+    every: StructType | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class TakeConditions(_OfScan):
     """Of each of the conditions that Spark asks for, in its order, whether a scan evaluates it: bools.
 
     `columns` are all of the table, or of its changes.
     """
 
-    table: StreamTable
-    columns: StructType
-    options: Mapping[str, str]
     conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class TakeAggregation(_OfScan):
+    """Whether a scan of a table should begin the aggregates that Spark asks for: a bool.
+
+    `written` is the aggregation as the query has it, before Spark made sums and counts of AVG.
+    """
+
+    aggregation: Aggregation
+    written: Aggregation
 
 
 @dataclass(frozen=True)
@@ -62,35 +93,6 @@ class CheckColumnOptions:
 
     table: StreamTable
     options: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class TakeAggregation:
-    """Whether a scan of a table should begin the aggregates that Spark asks for: a bool.
-
-    `written` is the aggregation as the query has it, before Spark made sums and counts of AVG.
-    """
-
-    table: StreamTable
-    columns: StructType
-    options: Mapping[str, str]
-    aggregation: Aggregation
-    written: Aggregation
-
-
-@dataclass(frozen=True)
-class PlanChanges:
-    """A `PlannedRead` of the changes of a table; the fields are as in `PlanScan`."""
-
-    table: StreamTable
-    columns: StructType
-    options: Mapping[str, str]
-    limit: int
-    ends: ScanEnds | None
-    cores: int
-    found: tuple[str, ...] | None = None
-    every: StructType | None = None
-    conditions: tuple[Condition, ...] = ()
 
 
 PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation | PlanChanges
@@ -118,17 +120,14 @@ class _OfQuery:
     query: StreamQuery
 
 
-@dataclass(frozen=True)
 class StartOfStream(_OfQuery):
     """The offset (a text) at which a streaming query without a checkpoint begins."""
 
 
-@dataclass(frozen=True)
 class LastOfStream(_OfQuery):
     """The offset at which the table ends now: there a query with `availableNow` ends."""
 
 
-@dataclass(frozen=True)
 class LimitsOfStream(_OfQuery):
     """The `Limits` that the options of a query give its micro-batches."""
 

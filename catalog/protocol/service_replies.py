@@ -12,6 +12,10 @@ from pyspark_pravega.datasource.scan.planned_scan import PlannedRows
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 
+class Reply:
+    """The answer to a request, of more than one value."""
+
+
 @dataclass(frozen=True)
 class HiddenColumn:
     """A metadata column of a table."""
@@ -23,7 +27,7 @@ class HiddenColumn:
 
 
 @dataclass(frozen=True)
-class TableDescription:
+class TableDescription(Reply):
     """A table as Spark shows it. `table` comes back with every request about it.
 
     `lineage` names it for OpenLineage's agent, see `name_dataset`. `id` distinguishes the stream from one
@@ -48,7 +52,7 @@ class TableDescription:
 
 
 @dataclass(frozen=True)
-class ViewDefinition:
+class ViewDefinition(Reply):
     """A view as Spark makes and shows it: its `text`, and what that was understood by.
 
     `catalog` and `namespace` were the current ones when it was made, `settings` Spark's own confs. `schema` has the
@@ -67,7 +71,7 @@ class ViewDefinition:
 
 
 @dataclass(frozen=True)
-class Relations:
+class Relations(Reply):
     """The names of the tables and of the views of a namespace. What is both is a table."""
 
     tables: tuple[str, ...]
@@ -75,7 +79,7 @@ class Relations:
 
 
 @dataclass(frozen=True)
-class KeySpace:
+class KeySpace(Reply):
     """The segments of a stream that take events now, in the order of their keys.
 
     `ends` are where in [0, 1] they end, as texts of numbers.
@@ -86,7 +90,7 @@ class KeySpace:
 
 
 @dataclass(frozen=True)
-class MetadataDescription:
+class MetadataDescription(Reply):
     """A metadata table as Spark shows it."""
 
     name: str
@@ -94,7 +98,7 @@ class MetadataDescription:
 
 
 @dataclass(frozen=True)
-class MetadataRows:
+class MetadataRows(Reply):
     """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970."""
 
     rows: tuple[tuple[Any, ...], ...]
@@ -111,7 +115,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class ProcedureDescription:
+class ProcedureDescription(Reply):
     """A procedure, with the columns of the rows that it returns.
 
     `starts_query`: its argument `query` is a query, and it gets the `QueryFacts` of that query.
@@ -125,7 +129,7 @@ class ProcedureDescription:
 
 
 @dataclass(frozen=True)
-class SourceDescription:
+class SourceDescription(Reply):
     """A table that options name. `connection` goes with every request about it, as the conf of a catalog.
 
     `identifier` has its scope and its name.
@@ -181,7 +185,7 @@ class PlannedTasks:
 
 
 @dataclass(frozen=True)
-class PlannedRead:
+class PlannedRead(Reply):
     """A planned scan, and what Spark shows of it.
 
     `tasks` are None where the scan must be planned again to be run. The tasks of `search`, if there, are to be run
@@ -219,7 +223,7 @@ class InsertHandle:
 
 
 @dataclass(frozen=True)
-class InsertBegun:
+class InsertBegun(Reply):
     """An INSERT's handle, and the pickled function of its tasks in base64 for Python of a version such as 3.11."""
 
     insert: InsertHandle
@@ -228,7 +232,7 @@ class InsertBegun:
 
 
 @dataclass(frozen=True)
-class KeyedWriteBegun:
+class KeyedWriteBegun(Reply):
     """The pickled function of tasks that change rows, in base64. `python` is the version it needs, such as 3.11."""
 
     function: str
@@ -268,7 +272,7 @@ class QueryStop:
 
 
 @dataclass(frozen=True)
-class QueryCommands:
+class QueryCommands(Reply):
     """What a server should do with its queries."""
 
     start: tuple[QueryStart, ...]

@@ -1,4 +1,4 @@
-"""Requests about tables and views, each by its name: to load, create, alter and drop them."""
+"""Requests about namespaces, tables and views, each by its name: to load, create, alter and drop them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,72 @@ from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 from .service_replies import ViewDefinition
+
+
+@dataclass(frozen=True)
+class DefaultNamespace:
+    """The namespace that `USE <catalog>` selects, as a list of its parts."""
+
+
+@dataclass(frozen=True)
+class ListNamespaces:
+    """The names of all namespaces."""
+
+
+@dataclass(frozen=True)
+class OfNamespace:
+    """A request about a namespace, or about what is in it."""
+
+    namespace: tuple[str, ...]
+
+
+class NamespaceExists(OfNamespace):
+    """Whether there is a namespace."""
+
+
+class LoadNamespace(OfNamespace):
+    """The properties of a namespace."""
+
+
+@dataclass(frozen=True)
+class CreateNamespace(OfNamespace):
+    """CREATE NAMESPACE."""
+
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class NamespaceChange:
+    """A property of ALTER NAMESPACE and its value (None: unset)."""
+
+    property: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class AlterNamespace(OfNamespace):
+    """ALTER NAMESPACE."""
+
+    changes: tuple[NamespaceChange, ...]
+
+
+@dataclass(frozen=True)
+class DropNamespace(OfNamespace):
+    """DROP NAMESPACE: whether there was one."""
+
+    cascade: bool
+
+
+NamespaceRequest: TypeAlias = (
+    DefaultNamespace
+    | ListNamespaces
+    | NamespaceExists
+    | LoadNamespace
+    | CreateNamespace
+    | AlterNamespace
+    | DropNamespace
+)
+"""Requests about namespaces."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +97,12 @@ class Identifier:
         return *self.namespace, self.name
 
 
-@dataclass(frozen=True)
-class ListTables:
+class ListTables(OfNamespace):
     """The names of the tables of a namespace."""
 
-    namespace: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class ListRelations:
+class ListRelations(OfNamespace):
     """The `Relations` of a namespace."""
-
-    namespace: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -105,7 +165,6 @@ class TableExists(Identifier):
     creating: bool
 
 
-@dataclass(frozen=True)
 class HintOfTable(Identifier):
     """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
 
@@ -190,7 +249,6 @@ class AlterTable(Identifier):
     changes: tuple[TableChange, ...]
 
 
-@dataclass(frozen=True)
 class DropTable(Identifier):
     """DROP TABLE: whether there was one."""
 
@@ -203,7 +261,6 @@ class TakesChange:
     change: TableChange
 
 
-@dataclass(frozen=True)
 class LoadSegments(Identifier):
     """The `KeySpace` of a table."""
 
@@ -244,11 +301,8 @@ TableRequest: TypeAlias = (
 """Requests about tables."""
 
 
-@dataclass(frozen=True)
-class ListViews:
+class ListViews(OfNamespace):
     """The names of the views of a namespace."""
-
-    namespace: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -277,7 +331,6 @@ class RenameView(Identifier):
         return Identifier(self.new_namespace, self.new_name)
 
 
-@dataclass(frozen=True)
 class DropView(Identifier):
     """DROP VIEW: whether there was one."""
 

@@ -30,7 +30,7 @@ from .. import protocol as r
 from ..protocol.service_replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
-from ..storage.spelling import name_table, name_table_and_stream
+from ..storage.spelling import name_table, name_table_and_stream, prefix_table
 from ..tables.named_table import NamedTable
 from ..tables.time_travel import check_column_options
 
@@ -110,7 +110,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
         bounds = describe_bounds(options)
@@ -151,7 +151,7 @@ def _make_request(
 def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     """Return for each condition whether the scan's tasks evaluate it, so that Spark need not."""
     table = request.table
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         options = resolve_read(catalog.options, table, request.options)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
@@ -165,7 +165,7 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     table = request.table
     if table.asked.changes is not None:
         return False
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         options = resolve_read(catalog.options, table, request.options)
     return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 

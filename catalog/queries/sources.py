@@ -9,6 +9,7 @@ from typing import TypeVar
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
+from pyspark_pravega.datasource.positions.identity import identify
 from pyspark_pravega.datasource.scan.event_planning import make_full_schema
 from pyspark_pravega.datasource.table_of_options import load_table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
@@ -24,7 +25,7 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 from ..protocol import LoadSource
 from ..protocol.service_replies import SourceDescription
 from ..storage.catalogs import BY_OPTIONS, OF_STATEMENT, Catalog
-from ..tables.description import describe_table, identify_members, identify_stream
+from ..tables.description import describe_table, identify_members
 from .scan_planning import describe_changes
 
 T = TypeVar("T")
@@ -156,7 +157,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     if table.members:
         table = identify_members(catalog, table)
     else:
-        id = identify_stream(catalog, table.stream)
+        id = identify(catalog.pravega, table.stream)
     return SourceDescription(conf, (table.stream.scope, name), describe_table(catalog, table, id, columns=columns))
 
 

@@ -37,7 +37,8 @@ def read_progress(text: str | None) -> dict[str, Any]:
     if completed >= 0:
         progress["batch"] = completed
     metrics = [source.get("metrics") or {} for source in report["sources"]]
-    progress["bytes_behind"] = _add_up(metrics, "bytesBehind")
+    behind = [int(source["bytesBehind"]) for source in metrics if "bytesBehind" in source]
+    progress["bytes_behind"] = sum(behind) if behind else None
     seconds = [float(source["secondsBehind"]) for source in metrics if "secondsBehind" in source]
     progress["seconds_behind"] = max(seconds, default=None)
     progress["query_id"] = report.get("id")
@@ -50,11 +51,6 @@ def read_progress(text: str | None) -> dict[str, Any]:
 def _measure_rate(report: Mapping[str, Any], rows: int) -> float:
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     return float(rows / seconds) if seconds else 0.0
-
-
-def _add_up(metrics: list[Mapping[str, str]], key: str) -> int | None:
-    counts = [int(source[key]) for source in metrics if key in source]
-    return sum(counts) if counts else None
 
 
 def describe_error(text: str, options: Options) -> str:

@@ -132,7 +132,7 @@ class QueryStatus:
     Spark's, under which a table's ledger knows the query; `sources` are what it reads, as its progress names them.
     """
 
-    state: str
+    state: QueryState
     server: str | None
     epoch: int
     renewed: int
@@ -148,11 +148,6 @@ class QueryStatus:
     query_id: str | None = None
     sources: tuple[str, ...] = ()
     rows_written_per_second: float | None = None
-
-    @property
-    def known(self) -> QueryState:
-        """Return the state."""
-        return QueryState(self.state)
 
     def now(self, **changes: Any) -> QueryStatus:
         """Return the status with changes, renewed now."""
@@ -284,36 +279,27 @@ def _add_to_row(row: Row, kept: KeptQuery) -> Row:
 
 def _read_or_skip(scope: str, row: Row) -> KeptQuery | None:
     try:
-        return _parse_row(scope, row)
-    except ValueError as error:
-        warn_once(_describe_unreadable(scope, row, error))
+        return _read_row(scope, row)
+    except UnsupportedOperationError as error:
+        warn_once(error.message)
         return None
 
 
 def _read_row(scope: str, row: Row) -> KeptQuery:
-    try:
-        return _parse_row(scope, row)
-    except ValueError as error:
-        raise UnsupportedOperationError(_describe_unreadable(scope, row, error)) from None
-
-
-def _describe_unreadable(scope: str, row: Row, error: ValueError) -> str:
-    return (
-        f"The query '{row.get('name')}' of scope {scope} is kept in a way that this version of pyspark-pravega cannot "
-        f"read, and is left as it is: {error}. Use the version that keeps it."
-    )
-
-
-def _parse_row(scope: str, row: Row) -> KeptQuery:
-    """Return the query of a row. Raises ValueError."""
+    """Return the query of a row. Raises UnsupportedOperationError for one that this version cannot read."""
     try:
         definition = decode(QueryDefinition, row["definition"], newer=True)
         status = decode(QueryStatus, row["status"], newer=True)
+        if definition.trigger is not None:
+            o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
+        return KeptQuery(scope, row["name"], definition, status)
     except KeyError as error:
-        raise ValueError(f"{error} is missing") from None
+        reason = f"{error} is missing"
     except PravegaError as error:
-        raise ValueError(error.message.removesuffix(".")) from None
-    QueryState(status.state)
-    if definition.trigger is not None:
-        o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
-    return KeptQuery(scope, row["name"], definition, status)
+        reason = error.message.removesuffix(".")
+    except ValueError as error:
+        reason = str(error)
+    raise UnsupportedOperationError(
+        f"The query '{row.get('name')}' of scope {scope} is kept in a way that this version of pyspark-pravega cannot "
+        f"read, and is left as it is: {reason}. Use the version that keeps it."
+    )

@@ -45,7 +45,7 @@ def take_lease(
     def take(current: KeptQuery | None) -> KeptQuery:
         if current is None or current.status != kept.status:
             raise LeaseLostError
-        state = QueryState.STOPPING if current.status.known is QueryState.STOPPING else QueryState.STARTING
+        state = QueryState.STOPPING if current.status.state is QueryState.STOPPING else QueryState.STARTING
         defined = replace(current, definition=kept.definition) if by_user else current
         epoch = max(current.status.epoch + 1, read_clock())
         return defined.with_status(server=server, epoch=epoch, state=state, lease=lease, **cleared)
@@ -79,8 +79,8 @@ class LeaseSearch:
 
     def begin(self, catalog: Catalog, tended: Collection[Key]) -> None:
         """Search in the background, if the catalog's conf says so and it is time. `tended` has the server's own."""
-        moment = time.monotonic()
-        if catalog.options().get(o.QUERIES_RUN) is False or moment < self._next or self._is_running():
+        moment, searching = time.monotonic(), self._thread is not None and self._thread.is_alive()
+        if catalog.options().get(o.QUERIES_RUN) is False or moment < self._next or searching:
             return
         self._next = moment + self._lease / 3
         let_go = catalog.hold()
@@ -106,9 +106,6 @@ class LeaseSearch:
         if self._thread is not None:
             self._thread.join(_LAST_SEARCH)
 
-    def _is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
     def _search(self, catalog: Catalog, tended: Collection[Key]) -> None:
         moment, queries = time.monotonic(), KeptQueries(catalog)
         with limit_retries(self._lease):
@@ -121,7 +118,7 @@ class LeaseSearch:
         self._seen = {key: seen for key, seen in self._seen.items() if key in queries_by_name or key[0] not in read}
         for key, kept in queries_by_name.items():
             status = kept.status
-            if key in tended or status.known.is_final or moment < self._shunned.get(key, 0.0):
+            if key in tended or status.state.is_final or moment < self._shunned.get(key, 0.0):
                 continue
             lease = status.epoch, status.renewed
             if self._seen.get(key, (None, 0.0))[0] != lease:

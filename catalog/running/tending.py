@@ -159,7 +159,8 @@ class QueryServer:
                 self._note_end(catalog, queries, tended, report, is_first)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
-                self._note_progress(queries, key, tended, report)
+                self._change(queries, key, tended, state=QueryState.RUNNING, **read_progress(report.progress))
+                tended.active, tended.asked, tended.refusals = True, False, 0
         except LeaseLostError:
             commands.stop(run)
             self._forget(key, tended)
@@ -179,10 +180,6 @@ class QueryServer:
         self._tended[key] = recalled
         return recalled
 
-    def _note_progress(self, queries: KeptQueries, key: Key, tended: _Tended, report: r.QueryReport) -> None:
-        self._change(queries, key, tended, state=QueryState.RUNNING, **read_progress(report.progress))
-        tended.active, tended.asked, tended.refusals = True, False, 0
-
     def _note_end(
         self, catalog: Catalog, queries: KeptQueries, tended: _Tended, report: r.QueryReport, may_be_known: bool
     ) -> None:
@@ -190,9 +187,9 @@ class QueryServer:
         kept = self._check_lease(queries.read(*key), tended)
         tended.active = False
         was_by_user, tended.asked = tended.asked and report.state == "refused", False
-        if kept.status.known is QueryState.STOPPING:
+        if kept.status.state is QueryState.STOPPING:
             return  # `_look` removes it
-        if may_be_known and kept.status.known is QueryState.RETRYING:
+        if may_be_known and kept.status.state is QueryState.RETRYING:
             return  # the answer to an earlier report of this end was lost
         definition = kept.definition
         progress = read_progress(report.progress)
@@ -261,8 +258,8 @@ class QueryServer:
 
         def make_changed(current: KeptQuery | None) -> KeptQuery:
             kept = self._check_lease(current, tended)
-            stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
-            begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
+            stopping = {"state": QueryState.STOPPING} if kept.status.state is QueryState.STOPPING else {}
+            begins = changes.get("state") is QueryState.RUNNING and kept.status.state in _STARTS
             return kept.with_status(**{**changes, **({"started": read_clock()} if begins else {}), **stopping})
 
         began = time.monotonic()
@@ -274,7 +271,7 @@ class QueryServer:
         moment, run = time.monotonic(), (*key, tended.epoch)
         try:
             kept = self._check_lease(queries.read(*key), tended)
-            if kept.status.known is QueryState.STOPPING:
+            if kept.status.state is QueryState.STOPPING:
                 if tended.sent:
                     commands.stop(run, at_once=False)
                 else:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
@@ -129,12 +129,12 @@ def _connect(options: Options, login: UserLogin | None) -> Pravega:
     return connect(config, first_contact=read_first_contact(options))
 
 
+@dataclass(eq=False)
 class _Connection:
     """A connection and the number of its users: running calls and open INSERTs."""
 
-    def __init__(self, pravega: Pravega) -> None:
-        self.pravega = pravega
-        self.users = 0
+    pravega: Pravega
+    users: int = 0
 
 
 class Connections:
@@ -161,11 +161,8 @@ class Connections:
             login = self._find_login(options, conf.get(_SESSION_USER))
             texts = sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection)
             key = (*texts, *((("user", login.user), ("state", login.state)) if login is not None else ()))
-            with self._lock:
-                is_kept = key in self._by_settings
             # Outside the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
-            new_connection = None if is_kept else _connect(options, login)
-            connection = self._use(key, new_connection) or self._use(key, _connect(options, login))
+            connection = self._use(key) or self._use(key, _connect(options, login))
         assert connection is not None
         try:
             yield Catalog(conf, connection.pravega, lambda: self._hold(connection))
@@ -184,7 +181,7 @@ class Connections:
             )
         return self._logins.find(source, user)
 
-    def _use(self, key: tuple[tuple[str, str], ...], new_connection: Pravega | None) -> _Connection | None:
+    def _use(self, key: tuple[tuple[str, str], ...], new_connection: Pravega | None = None) -> _Connection | None:
         """Count a user of a connection and return it: the known one, or else `new_connection`; None without either."""
         with self._lock:
             existing = self._by_settings.get(key)

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -27,18 +27,13 @@ from .catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 _LEAST_PATIENCE = 10.0
-_MAKING, _UNDOING, _CLOCKS = 2, 1, 1
+MAKING, UNDOING, _CLOCKS = 2, 1, 1
 """How many times its patience a statement may make a table, undo that, and how far clocks may be apart."""
 
 
-def compute_seconds_to_make(config: ClientConfig) -> float:
-    """Return how long all calls that make a table may take together."""
-    return _MAKING * _choose_patience(config)
-
-
-def compute_seconds_to_undo(config: ClientConfig) -> float:
-    """Return how long all calls that undo it may take together."""
-    return _UNDOING * _choose_patience(config)
+def choose_patience(config: ClientConfig) -> float:
+    """Return the seconds of which a statement may take MAKING to make a table, and UNDOING to undo that."""
+    return max(config.retry_timeout, _LEAST_PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class CreationMark:
     @classmethod
     def new(cls, config: ClientConfig, schema: str) -> CreationMark:
         """Return the mark of a statement that begins to register this schema."""
-        lasting = (_MAKING + _UNDOING + _CLOCKS) * _choose_patience(config)
+        lasting = (MAKING + UNDOING + _CLOCKS) * choose_patience(config)
         return cls(uuid.uuid4().hex, _hash_schema(config, schema), round((time.time() + lasting) * 1000))
 
     @property
@@ -97,19 +92,14 @@ def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
         return True
 
 
-def strip_mark(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags without the mark."""
-    return tuple(tag for tag in tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
-
-
 def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
     """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does it."""
     if CREATING_KEY not in loaded.stored:
         return
     stream, configuration = loaded.table.stream, loaded.configuration
     try:
-        new = replace(configuration, tags=strip_mark(configuration.tags))
-        catalog.pravega.controller.update_stream(stream, new)
+        tags = tuple(tag for tag in configuration.tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
+        catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
     except PravegaError as error:
         if not _is_marked(catalog, stream):
             return  # another statement has removed it
@@ -124,10 +114,6 @@ def _is_marked(catalog: Catalog, stream: Stream) -> bool:
         return False
     except PravegaError:
         return True
-
-
-def _choose_patience(config: ClientConfig) -> float:
-    return max(config.retry_timeout, _LEAST_PATIENCE)
 
 
 def _hash_schema(config: ClientConfig, schema: str) -> str:

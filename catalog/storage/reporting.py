@@ -7,36 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from pyspark_pravega.errors import (
-    DifferentSchemasError,
-    IncompatibleSchemaError,
-    InvalidNameError,
-    InvalidOptionError,
-    InvalidSchemaError,
-    MemberNotFoundError,
-    StreamNotFoundError,
-    UnsupportedTypeError,
-)
+from pyspark_pravega import errors
 
 LOG = logging.getLogger(__name__)
 READ_AGAIN = "If it is created again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
+_ABOUT_NAMES: tuple[type[errors.PravegaError], ...] = (
+    errors.DifferentSchemasError,
+    errors.IncompatibleSchemaError,
+    errors.InvalidNameError,
+    errors.InvalidOptionError,
+    errors.InvalidSchemaError,
+    errors.MemberNotFoundError,
+    errors.UnsupportedTypeError,
+)
+"""Errors whose sentences do not say what they are about."""
 
 
 @contextmanager
-def prefix_errors(kind: str, name: str) -> Iterator[None]:
-    """Begin the message of an error in the body with kind and name, as in "Table pravega.iot.sensor: ..."."""
+def prefix_errors(kind: str, name: str, *others: type[errors.PravegaError]) -> Iterator[None]:
+    """Begin the message of an error in the body with kind and name, as in "Table pravega.iot.sensor: ...".
+
+    `others` are errors that name it themselves elsewhere, but not in the body.
+    """
     try:
         yield
-    except (
-        DifferentSchemasError,
-        IncompatibleSchemaError,
-        InvalidNameError,
-        InvalidOptionError,
-        InvalidSchemaError,
-        MemberNotFoundError,
-        UnsupportedTypeError,
-    ) as error:
+    except _ABOUT_NAMES + others as error:
         raise type(error)(f"{kind} {name}: {error.message}") from None
 
 
@@ -45,10 +41,10 @@ def explain_dropped_streams(advice: str) -> Iterator[None]:
     """Make the error about a stream that was dropped since the table was loaded say so, and what to do."""
     try:
         yield
-    except StreamNotFoundError as error:
+    except errors.StreamNotFoundError as error:
         if error.was_dropped:
             raise
-        raise StreamNotFoundError.dropped(f"{error.message} any more: it has been dropped. {advice}") from None
+        raise errors.StreamNotFoundError.dropped(f"{error.message} any more: it has been dropped. {advice}") from None
 
 
 @lru_cache(1000)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any, TypeAlias
+
+from tenacity import retry, retry_if_exception_type
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
@@ -20,12 +23,14 @@ from pyspark_pravega.errors import (
     ConditionalUpdateError,
     InvalidOptionError,
     KeyValueTableNotFoundError,
+    PermissionDeniedError,
     PravegaError,
     UnsupportedOperationError,
 )
 
 from .reporting import warn_once
 
+LOG = logging.getLogger(__name__)
 TABLE_NAME = "pyspark-pravega-catalog"
 _KIND_BYTES, _NAME_BYTES = 4, 16
 _NOTHING = b""
@@ -48,6 +53,10 @@ class RowKind(IntEnum):
     """A streaming query that CALL start_query keeps running, under its own name."""
 
 
+_AGAIN_IF_CHANGED = retry(retry=retry_if_exception_type(ConditionalUpdateError))
+"""Does at once again what failed because somebody else has changed the row."""
+
+
 class ScopeTable:
     """The rows of one scope."""
 
@@ -65,6 +74,14 @@ class ScopeTable:
         try:
             return self._read_row(key, self._table.get(key))
         except KeyValueTableNotFoundError:
+            return None
+
+    def read_if_allowed(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
+        """Return the row of a name, or None: also to a user without READ. Raises UnsupportedOperationError."""
+        try:
+            return self.read(kind, name)
+        except PermissionDeniedError as error:
+            LOG.debug("What scope %s keeps of the %s '%s' is left out: %s", self._scope, kind.name, name, error)
             return None
 
     def rows(self, kind: RowKind) -> Iterator[Mapping[str, Any]]:
@@ -85,6 +102,7 @@ class ScopeTable:
         except KeyValueTableNotFoundError:
             return
 
+    @_AGAIN_IF_CHANGED
     def remove(
         self, kind: RowKind, name: str, condition: Callable[[Mapping[str, Any]], bool] = lambda kept: True
     ) -> bool:
@@ -93,19 +111,17 @@ class ScopeTable:
         Raises PermissionDeniedError without READ_UPDATE.
         """
         key = _make_key(kind, name)
-        while True:
-            try:
-                stored = self._table.get(key)
-                row = self._read_row(key, stored)
-                if stored is None or row is None or not condition(row):
-                    return False
-                self._table.delete(key, stored.version)
-                return True
-            except KeyValueTableNotFoundError:
+        try:
+            stored = self._table.get(key)
+            row = self._read_row(key, stored)
+            if stored is None or row is None or not condition(row):
                 return False
-            except ConditionalUpdateError:
-                continue
+            self._table.delete(key, stored.version)
+            return True
+        except KeyValueTableNotFoundError:
+            return False
 
+    @_AGAIN_IF_CHANGED
     def change(self, kind: RowKind, name: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         """Replace the row of a name by what `change` makes of it; `change` may be called several times.
 
@@ -113,24 +129,20 @@ class ScopeTable:
         PermissionDeniedError without READ_UPDATE.
         """
         key = _make_key(kind, name)
-        while True:
-            try:
-                stored, missing = self._table.get(key), False
-            except KeyValueTableNotFoundError:
-                stored, missing = None, True
-            before = self._read_row(key, stored) or {}
-            after = change(before)
-            if after == before:
-                return
-            value = self._value(after, name)
-            if missing:
-                self._table.create(1, _KIND_BYTES + _NAME_BYTES)
-            try:
-                self._table.put(key, value, _get_version(stored))
-                return
-            except ConditionalUpdateError:
-                continue
+        try:
+            stored, missing = self._table.get(key), False
+        except KeyValueTableNotFoundError:
+            stored, missing = None, True
+        before = self._read_row(key, stored) or {}
+        after = change(before)
+        if after == before:
+            return
+        value = self._value(after, name)
+        if missing:
+            self._table.create(1, _KIND_BYTES + _NAME_BYTES)
+        self._table.put(key, value, _get_version(stored))
 
+    @_AGAIN_IF_CHANGED
     def rename(self, kind: RowKind, name: str, new_name: str, check: Callable[[Row | None, Row | None], Row]) -> None:
         """Move the row of a name to another name, in one step.
 
@@ -138,23 +150,16 @@ class ScopeTable:
         Raises the errors of `change`.
         """
         keys = [_make_key(kind, name), _make_key(kind, new_name)]
-        while True:
-            try:
-                old, new = self._table.get_many(keys)
-            except KeyValueTableNotFoundError:
-                old = new = None
-            rows = self._read_row(keys[0], old), self._read_row(keys[1], new)
-            value = self._value(check(*rows), new_name)
-            try:
-                # One write puts several values, but removes none.
-                gone, _ = self._table.put_many(
-                    [(keys[0], _NOTHING, _get_version(old)), (keys[1], value, _get_version(new))]
-                )
-            except ConditionalUpdateError:
-                continue
-            with suppress(PravegaError):
-                self._table.delete(keys[0], gone)
-            return
+        try:
+            old, new = self._table.get_many(keys)
+        except KeyValueTableNotFoundError:
+            old = new = None
+        rows = self._read_row(keys[0], old), self._read_row(keys[1], new)
+        value = self._value(check(*rows), new_name)
+        # One write puts several values, but removes none.
+        gone, _ = self._table.put_many([(keys[0], _NOTHING, _get_version(old)), (keys[1], value, _get_version(new))])
+        with suppress(PravegaError):
+            self._table.delete(keys[0], gone)
 
     def _read_row(self, key: bytes, stored: Entry | None) -> dict[str, Any] | None:
         if stored is None or stored.value == _NOTHING:

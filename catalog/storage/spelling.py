@@ -7,6 +7,7 @@ SQL takes `-` only in backticks. So the name alone says what it means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
@@ -18,6 +19,7 @@ from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_intern
 
 from ..protocol.table_requests import Identifier
 from .catalogs import Catalog
+from .reporting import prefix_errors
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,11 @@ def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
 
     Raises ScopeNotFoundError for several parts and for a name too long to exist, InvalidNameError without any part.
     """
-    return spell_for_pravega(catalog, _get_scope(namespace, catalog.name))
-
-
-def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream that a table's identifier means. Raises the errors of `resolve_scope`."""
-    return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
-
-
-def _get_scope(namespace: Sequence[str], catalog: str) -> str:
-    """Return the scope of a namespace. Raises the errors of `resolve_scope`."""
     if not namespace:
         raise InvalidNameError(
-            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
-            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
-            "namespace is a Pravega scope."
+            f"No namespace is given and none is selected. Write {catalog.name}.<namespace>, or "
+            f"{catalog.name}.<namespace>.<table> for a table; or select a namespace with USE "
+            f"{catalog.name}.<namespace>. A namespace is a Pravega scope."
         )
     if len(namespace) > 1:
         raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
@@ -86,7 +78,18 @@ def _get_scope(namespace: Sequence[str], catalog: str) -> str:
             f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
             f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
         )
-    return namespace[0]
+    return spell_for_pravega(catalog, namespace[0])
+
+
+def check_scope_exists(catalog: Catalog, namespace: Sequence[str], scope: str) -> None:
+    """Raise ScopeNotFoundError unless the scope that a namespace means exists."""
+    if not catalog.pravega.controller.scope_exists(scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+
+
+def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
+    """Return the stream that a table's identifier means. Raises the errors of `resolve_scope`."""
+    return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
 
 
 def spell_for_pravega(catalog: Catalog, name: str) -> str:
@@ -113,6 +116,11 @@ def name_table(catalog: Catalog, table: StreamTable) -> str:
 def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for errors, with its stream if that has another name."""
     return _add_stream_name(name_table(catalog, table), table.asked.called, table.stream)
+
+
+def prefix_table(catalog: Catalog, table: StreamTable) -> AbstractContextManager[None]:
+    """Begin the message of an error in the body with the name of a table."""
+    return prefix_errors("Table", name_table_and_stream(catalog, table))
 
 
 def _add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:

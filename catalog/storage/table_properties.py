@@ -102,23 +102,18 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
 def choose_creation_policy(settings: TableSettings) -> Compatibility:
     """Return the policy a schema group is made with."""
     format = find_format(settings.format).registry_format
-    return get_policy(settings) if takes_policy_at_creation(format) else Compatibility("AllowAny")
+    return get_policy(settings.compatibility) if takes_policy_at_creation(format) else Compatibility("AllowAny")
 
 
 def choose_later_policy(settings: TableSettings) -> Compatibility | None:
     """Return the policy to set on the group afterwards, None if it was made with the right one."""
-    policy = get_policy(settings)
+    policy = get_policy(settings.compatibility)
     return None if policy == choose_creation_policy(settings) else policy
 
 
-def get_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy that the property `compatibility` names."""
-    return Compatibility(_POLICIES[settings.compatibility])
-
-
-def find_policy(name: str) -> Compatibility | None:
-    """Return the policy of a name among the values of the property `compatibility`, or None."""
-    return Compatibility(_POLICIES[name]) if name in _POLICIES else None
+def get_policy(name: str) -> Compatibility:
+    """Return the policy that a value of the property `compatibility` names."""
+    return Compatibility(_POLICIES[name])
 
 
 def check_adoption(options: o.Options) -> None:

@@ -9,12 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark_pravega.client.credentials import (
-    BasicCredentials,
-    Credentials,
-    TokenCredentials,
-    load_plug_in,
-)
+from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_plug_in
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, describe_os_error
 from pyspark_pravega.sql.options import USER_LOGINS

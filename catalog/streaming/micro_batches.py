@@ -24,7 +24,7 @@ from ..protocol.service_replies import PlannedRead
 from ..queries.scan_planning import make_planned_read
 from ..storage.catalogs import Catalog
 from ..storage.reporting import READ_AGAIN, explain_dropped_streams, prefix_errors
-from ..storage.spelling import name_table, name_table_and_stream
+from ..storage.spelling import name_table, name_table_and_stream, prefix_table
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class StreamingReads:
             if changes:
                 explained.enter_context(prefix_errors("The", f"changes of {name_table_and_stream(catalog, table)}"))
             else:
-                explained.enter_context(prefix_errors("Table", name_table_and_stream(catalog, table)))
+                explained.enter_context(prefix_table(catalog, table))
                 explained.enter_context(explain_dropped_streams(READ_AGAIN))
             source = self._open(catalog, query)
             match request:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.config import parse_controller_uri
@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.positions.identity import identify
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError
+from pyspark_pravega.formats.core.edited_columns import EditedColumn, list_parts
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..protocol.service_replies import HiddenColumn, TableDescription
@@ -87,19 +88,14 @@ def _list_hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[Hi
     )
 
 
-def identify_stream(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, even against one recreated under its name or in another cluster; None if it is not known."""
-    return identify(catalog.pravega, stream)
-
-
 def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
     """Return a table of several streams whose members have their identities."""
 
-    def identify(member: StreamTable) -> StreamTable:
-        return replace(member, identity=identify_stream(catalog, member.stream))
+    def add_identity(member: StreamTable) -> StreamTable:
+        return replace(member, identity=identify(catalog.pravega, member.stream))
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return replace(table, members=tuple(threads.map(cancellation.carry_over(identify), table.members)))
+        return replace(table, members=tuple(threads.map(cancellation.carry_over(add_identity), table.members)))
 
 
 def check_letter_case(table: str, schema: StructType) -> None:
@@ -114,17 +110,15 @@ def check_letter_case(table: str, schema: StructType) -> None:
 
 def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
     """Return two fields of one struct, at any depth, whose names differ only in case."""
-    if isinstance(data_type, StructType):
-        names: dict[str, str] = {}
-        for field in data_type:
-            first = names.setdefault(field.name.lower(), field.name)
-            if first != field.name:
-                return path + first, path + field.name
-        parts = [(field.dataType, f"{path}{field.name}.") for field in data_type]
-    elif isinstance(data_type, ArrayType):
-        parts = [(data_type.elementType, f"{path}element.")]
-    elif isinstance(data_type, MapType):
-        parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
-    else:
-        return None
+    names: dict[str, str] = {}
+    for field in list_fields(data_type):
+        first = names.setdefault(field.name.lower(), field.name)
+        if first != field.name:
+            return path + first, path + field.name
+    parts = [(field.dataType, f"{path}{field.name}.") for field in list_fields(data_type)]
     return next((alike for part in parts if (alike := _find_alike(*part)) is not None), None)
+
+
+def list_fields(data_type: DataType) -> list[StructField]:
+    """Return the fields of a struct, and the parts of an array or a map as fields; none for single values."""
+    return [part.field for part in list_parts(EditedColumn(StructField("", data_type), None)) or ()]

@@ -26,10 +26,7 @@ from pyspark_pravega.datasource.tables.stream_table import (
     StreamTable,
     make_entries_table,
 )
-from pyspark_pravega.errors import (
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-)
+from pyspark_pravega.errors import KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal

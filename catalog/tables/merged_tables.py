@@ -10,7 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +38,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.defaults import remove_defaults
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
+from pyspark_pravega.sql.identifiers import check_new_stream, is_internal
 from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..protocol import CreateTable, TableChange
@@ -46,7 +46,7 @@ from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import Address
+from ..storage.spelling import Address, check_scope_exists
 from ..storage.table_properties import PROVIDER, make_place_properties
 from . import key_value_tables
 from .description import describe_table, identify_members
@@ -72,11 +72,7 @@ def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
     """Return the stored row of a table, or None: without such a table, or if the user may not know of it."""
     if is_internal(stream.scope):
         return None
-    try:
-        return ScopeTable(catalog.pravega, stream.scope).read(RowKind.SEVERAL_STREAMS, stream.name)
-    except PermissionDeniedError as error:
-        LOG.debug("Whether there is a table %s of several streams is not known: %s", stream, error)
-        return None
+    return ScopeTable(catalog.pravega, stream.scope).read_if_allowed(RowKind.SEVERAL_STREAMS, stream.name)
 
 
 def has_table(catalog: Catalog, stream: Stream) -> bool:
@@ -154,7 +150,11 @@ def load_streams(
         raise MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
     if choice.pattern is not None:
         names = {member.stream.name for member in members}
-        _check_readable(catalog, [Stream(stream.scope, name) for name in earlier if name not in names])
+        for name in earlier:
+            # Those that are gone do not matter; of one that may not be read this raises PermissionDeniedError.
+            if name not in names:
+                with suppress(StreamNotFoundError):
+                    catalog.pravega.controller.stream_configuration(Stream(stream.scope, name))
     table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
     return replace(table, schema=remove_defaults(table.schema), scan_properties=scan_properties)
@@ -215,8 +215,7 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
         )
     texts = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
     properties = check_properties(catalog, texts, stream.scope)
-    if not catalog.pravega.controller.scope_exists(stream.scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
+    check_scope_exists(catalog, request.namespace, stream.scope)
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
     table = load_streams(catalog, stream, properties)
@@ -328,15 +327,6 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
             if listed or time.monotonic() > until:
                 raise
         cancellation.sleep(_PAUSE)
-
-
-def _check_readable(catalog: Catalog, streams: Iterable[Stream]) -> None:
-    """Raise PermissionDeniedError if the user may not read one of the streams; those that are gone do not matter."""
-    for stream in streams:
-        try:
-            catalog.pravega.controller.stream_configuration(stream)
-        except StreamNotFoundError:
-            continue
 
 
 @contextmanager

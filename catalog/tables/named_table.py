@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
@@ -17,7 +17,6 @@ from ..protocol.table_requests import Identifier, LoadTable, TableChange
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from .description import check_letter_case
-from .stream_tables import find_key_space
 from .time_travel import travel_to
 
 
@@ -82,7 +81,10 @@ class NamedTable(ABC):
     def find_key_space(self) -> KeySpace:
         """Return which segment takes the events of which part of the key space. Raises StreamNotFoundError."""
         stream = resolve_stream(self.catalog, self.identifier.namespace, self.identifier.name)
-        return find_key_space(self.catalog, stream)
+        current = self.catalog.pravega.controller.current_segments(stream)
+        segments = sorted(current, key=lambda segment: segment.max_key)
+        names = tuple(make_segment_name(stream, segment.segment_id) for segment in segments)
+        return KeySpace(names, tuple(repr(segment.max_key) for segment in segments))
 
     def suggest(self) -> str:
         """Return what to add to an error about a missing table; empty for one that exists, or has its own errors."""

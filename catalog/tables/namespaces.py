@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
     KeyValueTableNotFoundError,
-    PermissionDeniedError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
@@ -29,12 +27,11 @@ from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import resolve_scope, spell_for_pravega, spell_for_sql
+from ..storage.spelling import check_scope_exists, resolve_scope, spell_for_pravega, spell_for_sql
 from . import key_value_tables, merged_tables
 from .key_value_tables import OWN
 from .views import list_names
 
-LOG = logging.getLogger(__name__)
 _PROPERTIES = "properties"
 _SPARK_SETS = "owner"
 _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
@@ -79,18 +76,13 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
     A user who may not read the properties sees none.
     """
     scope = _find_scope(catalog, namespace)
-    try:
-        row = ScopeTable(catalog.pravega, scope).read(RowKind.NAMESPACE, "") or {}
-    except PermissionDeniedError as error:
-        LOG.debug("The properties of scope %s are left out: %s", scope, error)
-        row = {}
+    row = ScopeTable(catalog.pravega, scope).read_if_allowed(RowKind.NAMESPACE, "") or {}
     return {**row.get(_PROPERTIES, {}), "location": scope}
 
 
 def _find_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
     scope = resolve_scope(catalog, namespace)
-    if not catalog.pravega.controller.scope_exists(scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    check_scope_exists(catalog, namespace, scope)
     return scope
 
 
@@ -207,14 +199,3 @@ def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
             catalog.pravega.controller.delete_key_value_table(scope, name)
         except KeyValueTableNotFoundError:
             continue  # each of our own is made only when it is first needed
-
-
-__all__ = [
-    "alter_namespace",
-    "create_namespace",
-    "drop_namespace",
-    "find_default_namespace",
-    "has_namespace",
-    "list_namespaces",
-    "load_namespace",
-]

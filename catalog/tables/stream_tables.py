@@ -1,4 +1,4 @@
-"""Streams as tables: describe, load, and what of a stream can become a table."""
+"""Streams as tables: describe, load, truncate, and what of a stream can become a table."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.stream import Stream, make_segment_name
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
-from pyspark_pravega.datasource.positions.identity import is_same_stream
+from pyspark_pravega.datasource.positions.identity import identify, is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.open_table import resolve_read
-from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
 
-from ..protocol.service_replies import KeySpace, TableDescription
+from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import find_mark
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
-from ..storage.spelling import Address
-from .description import describe_table, identify_stream
+from ..storage.spelling import Address, name_table
+from .description import describe_table
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -37,7 +39,7 @@ def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permiss
     """Describe a loaded table with all its properties. `permissive`: bad events are rows of nulls."""
     table, stream = address.note_spelling(loaded.table).as_asked(permissive=permissive), loaded.table.stream
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
-    return describe_table(catalog, table, identify_stream(catalog, stream), properties=shown)
+    return describe_table(catalog, table, identify(catalog.pravega, stream), properties=shown)
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
@@ -101,7 +103,7 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
     """Drop a stream that a failed statement has made, unless others have replaced it or written to it."""
     controller = catalog.pravega.controller
     try:
-        if is_same_stream(identify_stream(catalog, stream), id) and controller.head(stream) == measure_tail(
+        if is_same_stream(identify(catalog.pravega, stream), id) and controller.head(stream) == measure_tail(
             catalog.pravega, stream
         ):
             drop_stream(catalog, stream)
@@ -111,8 +113,20 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
         LOG.debug("Stream %s, which a failed CREATE TABLE AS SELECT has made, is gone.", stream)
 
 
-def find_key_space(catalog: Catalog, stream: Stream) -> KeySpace:
-    """Return which segment takes the events of which part of the key space. Raises StreamNotFoundError."""
-    segments = sorted(catalog.pravega.controller.current_segments(stream), key=lambda segment: segment.max_key)
-    names = tuple(make_segment_name(stream, segment.segment_id) for segment in segments)
-    return KeySpace(names, tuple(repr(segment.max_key) for segment in segments))
+def truncate(catalog: Catalog, table: StreamTable) -> None:
+    """Remove all events that a table has now; a commit at the same time is removed or kept as a whole.
+
+    In a key-value table the entries are removed, one after the other. Raises UnsupportedOperationError for tables whose
+    rows are not all the events of a stream, StreamSealedError.
+    """
+    refuse_to_truncate(catalog, table, "TRUNCATE TABLE", "DELETE without WHERE")
+    find_table_kind(table).truncate(catalog.pravega, table)
+
+
+def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -> None:
+    """Raise UnsupportedOperationError, which names the statements, if a table's events cannot be removed."""
+    whole = catalog.named(*(table.asked.called or (table.stream.scope, table.stream.name)))
+    refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
+    if refused is not None:
+        verb = "is" if len(statements) == 1 else "are"
+        raise UnsupportedOperationError(f"{' and '.join(statements)} {verb} not possible on {refused}")

@@ -17,8 +17,7 @@ from pyspark_pravega.sql import options as o
 from ..protocol import TimeTravel
 from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
-from ..storage.reporting import prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.spelling import prefix_table
 
 _BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
@@ -32,7 +31,7 @@ def travel_to(catalog: Catalog, described: TableDescription, travel: TimeTravel 
         return described
     stream = described.table.stream
     find_table_kind(described.table).check_supports("VERSION AS OF", described.name, described.table)
-    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
+    with prefix_table(catalog, described.table):
         if travel.unit == TIMESTAMP:
             words = f"TIMESTAMP AS OF '{format_time(int(travel.text))}'"
             point = find_point_of_time(catalog.pravega, stream, int(travel.text), words)
@@ -50,7 +49,7 @@ def check_column_options(catalog: Catalog, table: StreamTable, settings: Mapping
     checked = find_table_kind(table).options_of_columns
     if catalog.by_options or not checked or not {key.lower() for key in settings} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         options = resolve_read(catalog.options, table, settings)
         if o.MODE in checked:
             _check_mode(table, options)

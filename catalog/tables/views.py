@@ -11,39 +11,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from functools import partial
 from operator import eq
-from typing import Any, assert_never
+from typing import Any
 
-from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
-    ScopeNotFoundError,
     StreamExistsError,
     StreamNotFoundError,
     UnsupportedOperationError,
     ViewExistsError,
     ViewNotFoundError,
 )
-from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
+from ..protocol.message_codec import decode
 from ..protocol.service_replies import ViewDefinition
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from ..storage.spelling import find_new_address, resolve_scope, resolve_stream, spell_for_sql
+from ..storage.spelling import check_scope_exists, find_new_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
 
-LOG = logging.getLogger(__name__)
 _SPARK_SETS = ("owner", "table_type")
 """Properties of every view in Spark. In Pravega users have rights to the streams below, and do not own views."""
 _METRIC_VIEW = "METRIC_VIEW"
@@ -53,35 +50,12 @@ _EVOLUTION = "EVOLUTION"
 """Spark's schema modes of this kind: it stores new columns when a view is read, but only in its own catalog."""
 
 
-def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
-    """Carry out a request about views."""
-    match request:
-        case r.ListViews(namespace):
-            return list_views(catalog, namespace)
-        case r.PutView(view=view, make=make, replace=replace, streaming=streaming):
-            if streaming:
-                shown = catalog.named(*request.parts)
-                raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
-            with shield():
-                put(catalog, request, view, make=make, replace=replace)
-            return None
-        case r.RenameView():
-            with shield():
-                rename(catalog, request, request.new)
-            return None
-        case r.DropView():
-            with shield():
-                return drop(catalog, request)
-        case _:
-            assert_never(request)
-
-
 def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the views of a scope, even one whose name now means a table. Raises ScopeNotFoundError."""
     scope = resolve_scope(catalog, namespace)
     names = list_names(catalog, scope)
-    if not names and not catalog.pravega.controller.scope_exists(scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    if not names:
+        check_scope_exists(catalog, namespace, scope)
     return spell_for_sql(catalog, names)
 
 
@@ -98,14 +72,12 @@ def find(catalog: Catalog, identifier: r.Identifier, *, to_read: bool = False) -
     if len(identifier.namespace) != 1 or is_internal(identifier.namespace[0]):
         return None
     stream = resolve_stream(catalog, identifier.namespace, identifier.name)
-    try:
-        row = ScopeTable(catalog.pravega, stream.scope).read(RowKind.VIEW, stream.name)
-    except PermissionDeniedError as error:
-        LOG.debug("Whether there is a view %s is not known: %s", stream, error)
+    row = ScopeTable(catalog.pravega, stream.scope).read_if_allowed(RowKind.VIEW, stream.name)
+    if row is None:
         return None
-    if row is not None and to_read:
+    if to_read:
         _check_trust(catalog, catalog.named(*identifier.parts), stream, row)
-    return None if row is None else _read_definition(catalog, row)
+    return _read_definition(catalog, row)
 
 
 def _check_trust(catalog: Catalog, shown: str, stream: Stream, row: Mapping[str, Any]) -> None:
@@ -152,24 +124,26 @@ def check_no_view(catalog: Catalog, identifier: r.Identifier) -> None:
         raise ViewExistsError(f"There is a view {catalog.named(*identifier.parts)}. DROP VIEW drops it.")
 
 
-def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, make: bool, replace: bool) -> None:
+def put(catalog: Catalog, request: r.PutView) -> None:
     """Create a view, or replace one as a whole.
 
     Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
-    ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
-    InvalidOptionError for one that is too large, UnsupportedOperationError if the catalog's conf forbids views.
+    ScopeNotFoundError, InvalidOptionError for one that is too large, UnsupportedOperationError for a metric view, for
+    one WITH SCHEMA EVOLUTION or of a STREAM, and if the catalog's conf forbids views.
     """
-    shown = catalog.named(*identifier.parts)
+    view, shown = request.view, catalog.named(*request.parts)
+    if request.streaming:
+        raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
     if view.properties.get("table_type") == _METRIC_VIEW:
         raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
         raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
-    new = _check_new_name(catalog, identifier)
+    new = _check_new_name(catalog, request)
 
     def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        if row and not replace:
+        if row and not request.replace:
             raise ViewExistsError(f"There is a view {shown}.")
-        if not row and not make:
+        if not row and not request.make:
             raise ViewNotFoundError(f"There is no view {shown}.")
         return {**row, **_make_row(catalog, view)}
 
@@ -236,37 +210,25 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a table {address.shown}.")
     merged_tables.check_none(catalog, address)
-    if not catalog.pravega.controller.scope_exists(stream.scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(identifier.namespace)}.")
+    check_scope_exists(catalog, identifier.namespace, stream.scope)
     return stream
 
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
     """Make the stored row of a view. The view's own catalog is stored as None: its name may differ between sessions."""
-    return {
-        "text": view.text,
+    stored = {
         "schema": view.schema.json(),
         "catalog": None if view.catalog == catalog.name else view.catalog,
-        "namespace": list(view.namespace),
-        "settings": dict(view.settings),
-        "schema_mode": view.schema_mode,
-        "query_columns": list(view.query_columns),
         "properties": {key: value for key, value in view.properties.items() if key not in _SPARK_SETS},
     }
+    return {name: stored.get(name, getattr(view, name)) for name in _CONTENT}
 
 
-_CONTENT = ("text", "schema", "catalog", "namespace", "settings", "schema_mode", "query_columns", "properties")
+_CONTENT = tuple(field.name for field in fields(ViewDefinition))
 
 
 def _read_definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
-    return ViewDefinition(
-        text=row["text"],
-        schema=parse_spark_schema(row["schema"]),
-        catalog=row["catalog"] or catalog.name,
-        namespace=tuple(row["namespace"]),
-        # Spark stores no others: one of another program's row would make a catalog of its own.
-        settings={key: text for key, text in row["settings"].items() if not key.startswith("spark.sql.catalog.")},
-        schema_mode=row["schema_mode"],
-        query_columns=tuple(row["query_columns"]),
-        properties=row["properties"],
-    )
+    view = decode(ViewDefinition, row, newer=True)
+    # Spark stores no others: one of another program's row would make a catalog of its own.
+    settings = {key: text for key, text in view.settings.items() if not key.startswith("spark.sql.catalog.")}
+    return replace(view, catalog=view.catalog or catalog.name, settings=settings)

@@ -21,9 +21,8 @@ from pyspark_pravega.sql import options as o
 from ..protocol import BeginKeyedWrite
 from ..protocol.service_replies import KeyedWriteBegun
 from ..storage.catalogs import Catalog
-from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import name_table_and_stream
+from ..storage.spelling import prefix_table
 from .insert_start import InsertStart, MicroBatch
 
 
@@ -33,7 +32,7 @@ def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteB
     Raises UnsupportedOperationError, InvalidOptionError.
     """
     table = request.table
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         options = catalog.options(write=request.options)
         writer = open_table(catalog.pravega, table, options).make_keyed_writer(request.schema)
     return KeyedWriteBegun(pickle_write(writer), PYTHON)

@@ -9,23 +9,29 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, name_writer_of_query
+from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, make_outcome_unknown_error
 from pyspark_pravega.datasource.insert.prepare import (
     choose_rows_to_write,
@@ -34,14 +40,16 @@ from pyspark_pravega.datasource.insert.prepare import (
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import find_encoding_id
+from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql import options as o
 
 from ..protocol.service_replies import InsertBegun, InsertHandle
 from ..storage.catalogs import Catalog
+from .entry_epochs import begin_epoch_of_entries
 from .insert_start import InsertEnd, InsertStart, WriteKind
 from .writing_queries import WritingQueries
 
@@ -57,7 +65,6 @@ class Write(Protocol):
         """Abort it. Raises PravegaError."""
 
 
-Key = TypeVar("Key", bound=Hashable)
 AnyWrite = TypeVar("AnyWrite", bound=Write)
 
 
@@ -70,23 +77,33 @@ class OpenWrite(Generic[AnyWrite]):
     release: Callable[[], None]
 
 
-class OpenWrites(Generic[Key, AnyWrite]):
-    """The open writes of one kind, by a key; thread-safe. `kind` is what the log calls such a write."""
+class OpenWrites(ABC, Generic[AnyWrite]):
+    """The open writes of one kind; thread-safe. A handle is enough to end what another process began."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    kind: ClassVar[str]
+    """What the log calls such a write."""
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[Key, OpenWrite[AnyWrite]] = {}
+        self._open: dict[tuple[Stream, str], OpenWrite[AnyWrite]] = {}
+        """By the stream of the table, and the id of the handle."""
 
-    def add(self, key: Key, opened: OpenWrite[AnyWrite]) -> None:
-        """Note a write that has begun."""
-        with self._lock:
-            self._open[key] = opened
+    @abstractmethod
+    def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
+        """Begin a write into a table that `prepare_insert` returned; return its handle and the tasks' function."""
 
-    def take(self, key: Key) -> OpenWrite[AnyWrite] | None:
-        """Remove a write and return it; None if another service process began it."""
-        with self._lock:
-            return self._open.pop(key, None)
+    @abstractmethod
+    def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
+        """Commit a write; return the number of its rows."""
+
+    def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
+        """Abort a write unless it has ended. If the servers do not answer, leases end its transactions."""
+        with (
+            cancellation.shield(),
+            limit_retries(CLEAN_UP_SECONDS),
+            self._take(catalog, table, InsertEnd(handle, (), again=False)) as write,
+        ):
+            write.abort()
 
     def abort_in_threads(self, which: Callable[[OpenWrite[AnyWrite]], bool]) -> list[threading.Thread]:
         """Abort some writes, each in its own thread, because its cluster may not answer; return the threads."""
@@ -104,20 +121,54 @@ class OpenWrites(Generic[Key, AnyWrite]):
             with limit_retries(_ABANDONED_SECONDS):
                 opened.write.abort()
         except PravegaError as error:
-            LOG.warning("%s that nobody waits for could not be aborted: %s", self._kind, error)
+            LOG.warning("%s that nobody waits for could not be aborted: %s", self.kind, error)
         finally:
             opened.release()
 
+    def _add(self, table: StreamTable, id: str, opened: OpenWrite[AnyWrite]) -> None:
+        """Note a write that has begun."""
+        with self._lock:
+            self._open[table.stream, id] = opened
 
-class TransactionalInserts:
-    """The open INSERTs with a transaction; thread-safe. A handle is enough to end what another process began."""
+    @contextmanager
+    def _take(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> Iterator[AnyWrite]:
+        """Take a write out of the open ones, or take over one that another service began.
+
+        Its transactions are not kept alive after the body. Raises the errors of `_rejoin`.
+        """
+        with self._lock:
+            opened = self._open.pop((table.stream, end.handle.id), None)
+        if opened is None:
+            settings = replace(write_settings(catalog.options(write=end.handle.options)), unit=end.unit)
+            write = self._rejoin(catalog, table, end, settings)
+        else:
+            write = opened.write
+        try:
+            yield write
+        finally:
+            self._stop(write)
+            if opened is not None:
+                opened.release()
+
+    @abstractmethod
+    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> AnyWrite:
+        """Return a write that another service began."""
+
+    @abstractmethod
+    def _stop(self, write: AnyWrite) -> None:
+        """Keep the transactions of a write alive no longer."""
+
+
+class TransactionalInserts(OpenWrites[Insert]):
+    """The open INSERTs with a transaction."""
+
+    kind = "An INSERT"
 
     def __init__(self) -> None:
-        self.open = OpenWrites[tuple[str, uuid.UUID], Insert]("An INSERT")
+        super().__init__()
         self.queries = WritingQueries()
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
-        """Begin an INSERT; return its handle and the tasks' function."""
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
             settings, seen = write_settings(options), None
@@ -130,24 +181,19 @@ class TransactionalInserts:
                 key = table.stream, name_writer_of_query(start.micro_batch.query)
                 insert = self.queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
-        self.open.add((str(table.stream), transaction.id), OpenWrite(insert, start.number, catalog.hold()))
+        self._add(table, str(transaction.id), OpenWrite(insert, start.number, catalog.hold()))
         try:
             function = pickle_write(start.writer(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
-            for thread in self.open.abort_in_threads(lambda opened: opened.write is insert):
+            for thread in self.abort_in_threads(lambda opened: opened.write is insert):
                 thread.join()
             raise
         return InsertBegun(start.make_handle(WriteKind.TRANSACTION, str(transaction.id), seen), function, PYTHON)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
-        """Commit an INSERT; return the number of its rows."""
         handle, epoch = end.handle, end.epoch
-        may_be_committed = end.again and epoch is None
-        with (
-            cancellation.shield(),
-            self._take(catalog, table, handle, end.unit, may_be_committed=may_be_committed) as insert,
-        ):
+        with cancellation.shield(), self._take(catalog, table, end) as insert:
             reports = end.load_complete(InsertMessage, insert.abort)
             if end.describe is not None:
                 return insert.commit(reports, self._describe(insert, end.describe, reports))
@@ -184,57 +230,34 @@ class TransactionalInserts:
         self.queries.note_commit(key, catalog, insert, epoch, log)
         return rows
 
-    def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
-        """Abort an INSERT unless it has ended. If the servers do not answer, its lease ends it."""
-        with (
-            cancellation.shield(),
-            limit_retries(CLEAN_UP_SECONDS),
-            self._take(catalog, table, handle, Unit.INSERT) as insert,
-        ):
-            insert.abort()
+    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Insert:
+        """Take over an INSERT that another service began.
 
-    @contextmanager
-    def _take(
-        self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit, *, may_be_committed: bool = False
-    ) -> Iterator[Insert]:
-        """Take an INSERT out of the open ones, or take over an INSERT that another service began.
-
-        The transaction is not kept alive after the body. Raises TransactionOutcomeUnknownError if the servers do not
-        answer and that process may have committed it.
+        Raises TransactionOutcomeUnknownError if the servers do not answer and that service may have committed it.
         """
-        transaction_id = uuid.UUID(handle.id)
-        insert = self.open.take((str(table.stream), transaction_id))
-        if insert is not None:
-            try:
-                yield insert.write
-            finally:
-                insert.write.transaction.stop()
-                insert.release()
-            return
-        settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
+        transaction_id = uuid.UUID(end.handle.id)
         try:
             transaction = Transaction.rejoin(
                 catalog.pravega.controller, table.stream, transaction_id, settings.lease_ms
             )
         except NO_ANSWER as error:
-            if not may_be_committed:
+            if end.epoch is not None or not end.again:
                 raise
             raise make_outcome_unknown_error(table.stream, transaction_id, error) from error
         transaction.keep_alive()
-        try:
-            yield Insert(catalog.pravega, table, transaction, settings)
-        finally:
-            transaction.stop()
+        return Insert(catalog.pravega, table, transaction, settings)
+
+    def _stop(self, write: Insert) -> None:
+        write.transaction.stop()
 
 
-class Dispatches:
-    """The open writes into several streams; thread-safe. A handle is enough to end what another process began."""
+class Dispatches(OpenWrites[Dispatch]):
+    """The open writes into several streams."""
 
-    def __init__(self) -> None:
-        self.open = OpenWrites[uuid.UUID, Dispatch]("A write into several streams")
+    kind = "A write into several streams"
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
-        """Begin a write into a table that `prepare_insert` returned; return its handle and the tasks' function.
+        """Begin a write, see `OpenWrites.begin`.
 
         Raises PermissionDeniedError for a user who may not write the commit log of the scope.
         """
@@ -248,41 +271,104 @@ class Dispatches:
             roster = Roster.begin(pravega, table.stream, run)
             dispatch = Dispatch(pravega, table, roster, settings)
             dispatch.keep_alive()
-        self.open.add(roster.id, OpenWrite(dispatch, start.number, catalog.hold()))
+        handle = start.make_handle(WriteKind.SEVERAL_STREAMS, f"{roster.number} {roster.id}")
+        self._add(table, handle.id, OpenWrite(dispatch, start.number, catalog.hold()))
         rows = choose_rows_to_write(table, start.schema, options)
         spec = DispatchSpec(table, pravega.config, options, settings, column, rows, roster)
-        handle = start.make_handle(WriteKind.SEVERAL_STREAMS, f"{roster.number} {roster.id}")
         return InsertBegun(handle, pickle_write(DispatchWriter(spec)), PYTHON)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
-        """Commit a write; return the number of its rows. See `Dispatch.commit`."""
-        with cancellation.shield(), self._take(catalog, table, end.handle, end.unit) as dispatch:
+        with cancellation.shield(), self._take(catalog, table, end) as dispatch:
             reports = end.load_complete(DispatchMessage, dispatch.abort)
             epoch = end.epoch
             if epoch is None:
                 epoch = find_epoch_of_application(catalog.options(write=end.handle.options))
             return dispatch.commit(reports, epoch, again=end.again)
 
-    def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
-        """Abort a write unless it has ended. If the servers do not answer, leases end its transactions."""
-        with (
-            cancellation.shield(),
-            limit_retries(CLEAN_UP_SECONDS),
-            self._take(catalog, table, handle, Unit.INSERT) as dispatch,
-        ):
-            dispatch.abort()
+    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Dispatch:
+        number, id = end.handle.id.split()
+        return Dispatch(catalog.pravega, table, Roster(table.stream, int(number), uuid.UUID(id)), settings)
 
-    @contextmanager
-    def _take(self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit) -> Iterator[Dispatch]:
-        number, id = handle.id.split()
-        dispatch = self.open.take(uuid.UUID(id))
-        if dispatch is None:
-            settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
-            roster = Roster(table.stream, int(number), uuid.UUID(id))
-            yield Dispatch(catalog.pravega, table, roster, settings)
-            return
+    def _stop(self, write: Dispatch) -> None:
+        write.stop()
+
+
+class Inserts:
+    """Begins and ends the INSERTs of this service, each by its kind; thread-safe."""
+
+    def __init__(self) -> None:
+        self._transactional = TransactionalInserts()
+        self._open: Mapping[WriteKind, OpenWrites[Any]] = {
+            WriteKind.TRANSACTION: self._transactional,
+            WriteKind.SEVERAL_STREAMS: Dispatches(),
+        }
+        """What keeps the writes of a kind open; nothing does for those without a transaction."""
+
+    def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
+        """Begin an INSERT into a table that `prepare_insert` returned; return its handle and the tasks' function."""
+        if prepared.options.get(o.STREAM_COLUMN) is not None:
+            return self._open[WriteKind.SEVERAL_STREAMS].begin(catalog, prepared, start)
+        epoch = begin_epoch_of_entries(catalog, prepared.table, start)
+        plain = prepared.make_plain_writer(start.schema, epoch)
+        if plain is not None:
+            return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
+        return self._transactional.begin(catalog, prepared, start)
+
+    def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
+        """Commit an INSERT; return the number of its rows."""
+        kind = WriteKind(end.handle.kind)
+        if kind is WriteKind.WITHOUT_TRANSACTION:
+            return _note_stored_rows(catalog, table, end)
+        return self._open[kind].commit(catalog, table, end)
+
+    def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
+        """Abort an INSERT unless it has ended. If the servers do not answer, leases end its transactions."""
+        kind = WriteKind(handle.kind)
+        if kind is not WriteKind.WITHOUT_TRANSACTION:
+            self._open[kind].abort(catalog, table, handle)
+
+    def abort_begun_by(self, number: int) -> None:
+        """Abort the INSERT that this call began, if it began one, because nobody has read its answer."""
+        self._abort_in_threads(lambda opened: opened.begun_by == number)
+
+    def abort_all(self) -> list[threading.Thread]:
+        """Abort all open INSERTs, because the driver is gone; return the threads that do it."""
+        return [*self._abort_in_threads(lambda opened: True), *self._transactional.queries.end()]
+
+    def _abort_in_threads(self, which: Callable[[OpenWrite[Any]], bool]) -> list[threading.Thread]:
+        return [thread for writes in self._open.values() for thread in writes.abort_in_threads(which)]
+
+
+def _note_stored_rows(catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
+    """Note the event times of a write without a transaction, whose rows are visible already; return their number.
+
+    Warns of rows that may be lost.
+    """
+    reports: list[InsertMessage] = end.load_all()
+    note_stored(catalog.pravega, table.stream, (report.reached for report in reports), end.epoch)
+    lost = sum(report.lost for report in reports)
+    if lost:
+        LOG.warning("Stream %s: %d rows of a best-effort write may be lost.", table.stream, lost)
+    return sum(report.rows for report in reports)
+
+
+def write_here(
+    insert: Insert,
+    columns: StructType,
+    rows: Iterator[pa.RecordBatch],
+    commit: Callable[[Sequence[InsertMessage]], int],
+) -> int:
+    """Write rows in this process, without tasks, and commit them; return their number.
+
+    Aborts the INSERT if they cannot be written.
+    """
+    try:
         try:
-            yield dispatch.write
-        finally:
-            dispatch.write.stop()
-            dispatch.release()
+            report = InsertWriter(insert.spec(columns)).write(rows)
+            assert isinstance(report, InsertMessage)
+        except BaseException:
+            insert.abort()
+            raise
+        return commit([report])
+    finally:
+        insert.transaction.stop()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark_pravega.catalog.api.details import TableVersion
+from pyspark_pravega.catalog.api.table import TableVersion
 from pyspark_pravega.client.recent import Recent
 
 WIDTH, HEIGHT = 240, 40

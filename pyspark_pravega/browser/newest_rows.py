@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
-from pyspark_pravega.catalog.api.details import TableVersion
 from pyspark_pravega.catalog.api.summary import has_one_stream
+from pyspark_pravega.catalog.api.table import TableVersion
 from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PravegaError

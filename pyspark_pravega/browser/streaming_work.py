@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote as quote_url
 
 from pyspark_pravega.catalog import PravegaCatalog
-from pyspark_pravega.catalog.api.details import ConsumerLag
-from pyspark_pravega.catalog.api.watching import TableWriter
+from pyspark_pravega.catalog.api.catalog import ConsumerLag, TableWriter
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.identifiers import quote, split_name
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pyspark_pravega.catalog.api.details import list_queries
+from pyspark_pravega.catalog.api.inspection import list_queries
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers_of_scope

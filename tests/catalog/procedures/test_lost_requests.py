@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
-from pyspark_pravega.catalog.procedures.procedure import Procedure
-from pyspark_pravega.catalog.procedures.segments import SCALE_STREAM, SEAL_STREAM
-from pyspark_pravega.catalog.procedures.transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
+from pyspark_pravega.catalog.procedures.procedure import Call, Procedure
+from pyspark_pravega.catalog.procedures.segments import scale_stream, seal_stream
+from pyspark_pravega.catalog.procedures.transactions import abort_transaction, commit_transaction
+from pyspark_pravega.catalog.running.tending import QueryServers
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, reminder
 from pyspark_pravega.client import connect as connect_client
@@ -46,8 +47,8 @@ class Behind:
 
     def call(self, procedure: Procedure, **arguments: str) -> tuple[Any, ...]:
         """The only row of a procedure's result."""
-        assert procedure.act is not None
-        [row] = procedure.act(Catalog(self.conf, self.pravega), {"table": self.name, **arguments})
+        catalog = Catalog(self.conf, self.pravega)
+        [row] = procedure.act(Call(catalog, {"table": self.name, **arguments}, QueryServers()))
         return tuple(row)
 
 
@@ -107,7 +108,7 @@ def test_drop_namespace(behind: Behind) -> None:
 def test_seal_stream(behind: Behind) -> None:
     loss = behind.lose()
     behind.handler.forgets["sealStream"] = 1
-    _, waiting, sealed = behind.call(SEAL_STREAM)
+    _, waiting, sealed = behind.call(seal_stream)
     assert (waiting, sealed) == (1, True)
     assert behind.pravega.controller.current_segments(behind.stream) == []
     loss.check(versions=0)
@@ -115,7 +116,7 @@ def test_seal_stream(behind: Behind) -> None:
 
 def test_scale_stream(behind: Behind) -> None:
     behind.handler.forgets["scale"] = 1
-    assert behind.call(SCALE_STREAM, segments="4")[-1] is True
+    assert behind.call(scale_stream, segments="4")[-1] is True
     assert len(behind.pravega.controller.current_segments(behind.stream)) == 4
     assert behind.handler.asked["scale"] == 2
 
@@ -124,7 +125,7 @@ def test_commit_transaction_of_an_insert_that_is_stuck(behind: Behind) -> None:
     """What a reader's error tells to do: the server is asked once more, and the INSERT becomes its version."""
     loss = behind.lose()
     transaction = str(loss.transaction.id)
-    assert behind.call(COMMIT_TRANSACTION, transaction=transaction) == (transaction, len(ROWS), "committed")
+    assert behind.call(commit_transaction, transaction=transaction) == (transaction, len(ROWS), "committed")
     loss.check()
     head = CommitLog(behind.pravega, behind.stream).head()
     assert head is not None and head.committing == ()
@@ -137,7 +138,7 @@ def test_commit_transaction_of_another_program_that_is_stuck(behind: Behind) -> 
     behind.pravega.controller.commit_transaction(behind.stream, insert.transaction.id)
     insert.transaction.stop()
     transaction = str(insert.transaction.id)
-    assert behind.call(COMMIT_TRANSACTION, transaction=transaction) == (transaction, None, "committed")
+    assert behind.call(commit_transaction, transaction=transaction) == (transaction, None, "committed")
     Loss(behind.pravega, behind.handler, behind.stream, insert.transaction).check(versions=0)
 
 
@@ -145,7 +146,7 @@ def test_commit_transaction_of_an_open_one_is_refused_as_ever(behind: Behind) ->
     insert, _ = begin_insert(behind.pravega, behind.stream, ROWS)
     assert CommitLog(behind.pravega, behind.stream).enter(insert.transaction.id, rows=len(ROWS), operation="INSERT")
     with pytest.raises(UnsupportedOperationError, match="waits for its commit"):
-        behind.call(COMMIT_TRANSACTION, transaction=str(insert.transaction.id), complete="true")
+        behind.call(commit_transaction, transaction=str(insert.transaction.id), complete="true")
     assert behind.handler.calls["commitTransaction"] == 0
     insert.abort()
 
@@ -154,5 +155,5 @@ def test_abort_transaction_again(behind: Behind) -> None:
     insert, _ = begin_insert(behind.pravega, behind.stream, ROWS)
     behind.handler.forgets["abortTransaction"] = 1
     insert.abort()
-    assert behind.call(ABORT_TRANSACTION, transaction=str(insert.transaction.id))[1:] == ("aborting", True)
+    assert behind.call(abort_transaction, transaction=str(insert.transaction.id))[1:] == ("aborting", True)
     assert behind.handler.asked["abortTransaction"] == 2

@@ -19,7 +19,8 @@ from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.catalog.procedures.calling import PROCEDURES
-from pyspark_pravega.catalog.procedures.procedure import Procedure
+from pyspark_pravega.catalog.procedures.procedure import Call, Procedure
+from pyspark_pravega.catalog.running.tending import QueryServers
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
@@ -404,7 +405,7 @@ def die_in_replay(config: ClientConfig, arguments: Mapping[str, str]) -> None:
 
     with connect(config) as pravega:
         CommitLog.publish = last_step  # type: ignore[method-assign, assignment]
-        list(PROCEDURES["replay_dead_letter"].act(Catalog({}, pravega), arguments))
+        list(PROCEDURES["replay_dead_letter"].act(Call(Catalog({}, pravega), arguments, QueryServers())))
 
 
 def test_dead_letters_are_replayed_once(

@@ -13,6 +13,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from pyspark_pravega.catalog import protocol as r
 from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.operations import Operations
+from pyspark_pravega.catalog.procedures.procedure import Call
 from pyspark_pravega.catalog.procedures.queries import start_query
 from pyspark_pravega.catalog.procedures.stopped_queries import stop_query
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryState
@@ -46,9 +47,7 @@ class Calls:
             "into": quote_all((self.kept.scope, "t")),
             "checkpoint": f"/checkpoints/{self.kept.scope}/{self.kept.name}",
         }
-        return list(
-            start_query(self.kept.catalog, self.servers, r.CallProcedure(("system",), "start_query", given, facts))
-        )
+        return list(start_query.act(Call(self.kept.catalog, given, self.servers, facts)))
 
     def refuse_start(self) -> str:
         """Start it on a Spark that cannot, and return the error."""
@@ -63,7 +62,7 @@ class Calls:
         return str(raised.value)
 
     def stop(self, kept: Kept | None = None, **given: str) -> list[Any]:
-        return list(stop_query((kept or self.kept).catalog, self.servers, {"name": self.kept.name, **given}))
+        return list(stop_query.act(Call((kept or self.kept).catalog, {"name": self.kept.name, **given}, self.servers)))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pyspark_pravega.catalog.protocol.service_replies import InsertHandle
 from pyspark_pravega.catalog.protocol.table_requests import CreateTable
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.writing.insert_start import InsertEnd, InsertStart
-from pyspark_pravega.catalog.writing.transactional_inserts import Inserts
+from pyspark_pravega.catalog.writing.open_writes import Inserts
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.kinds.opening import open_table

@@ -17,6 +17,7 @@ from google.protobuf import descriptor_pb2
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
+from pyspark_pravega.client.controller.generate import PROTOS, ROOT
 from pyspark_pravega.client.stream import (
     Access,
     RetentionPolicy,
@@ -458,25 +459,24 @@ def test_tokens_are_empty_or_signed(controller: Controller, stream: Stream) -> N
 # Generated code
 
 
-def test_the_generated_code_is_that_of_the_proto(tmp_path: Path) -> None:
+@pytest.mark.parametrize("proto", PROTOS)
+def test_the_generated_code_is_that_of_the_proto(proto: str, tmp_path: Path) -> None:
     from grpc_tools import protoc
 
-    from pyspark_pravega.client.controller import controller_pb2
-
-    folder = Path(controller_pb2.__file__).parent
+    generated = importlib.import_module(f"pyspark_pravega.{proto.removesuffix('.proto').replace('/', '.')}_pb2")
     compiled = tmp_path / "controller.pb"
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     arguments = [
         "protoc",
-        f"--proto_path=pyspark_pravega/client/controller={folder}",
+        f"--proto_path={ROOT}",
         f"--proto_path={well_known}",
         f"--descriptor_set_out={compiled}",
-        "pyspark_pravega/client/controller/controller.proto",
+        f"pyspark_pravega/{proto}",
     ]
     assert protoc.main(arguments) == 0
     expected = descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes()).file[0]
     found = descriptor_pb2.FileDescriptorProto()
-    controller_pb2.DESCRIPTOR.CopyToProto(found)
+    generated.DESCRIPTOR.CopyToProto(found)
     for description in (expected, found):
         for message in description.message_type:
             for field in message.field:
