@@ -38,7 +38,6 @@ from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
@@ -82,9 +81,7 @@ class _Letters:
         resolve = WriterSchemas(catalog.pravega.config, source.stream)
         if catalog.pravega.config.registry_uri is not None:
             resolve.ask(catalog.pravega.registry(source.stream.scope))
-        self._decoder = find_format(source.format).decoder(
-            source.schema, source.schema_text, resolve if source.framed else None, source.settings
-        )
+        self._decoder = source.make_decoder(source.schema, resolve if source.framed else None)
         self._replayed: dict[str, _Offsets] | None = None
         self.found = self.good = self.bad = 0
         self.reason: str | None = None

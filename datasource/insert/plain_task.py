@@ -36,11 +36,10 @@ from pyspark_pravega.errors import (
     StreamSealedError,
 )
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 from pyspark_pravega.sql import options as o
 
-from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
@@ -89,9 +88,7 @@ class PlainWriter(DataSourceArrowWriter):
         spec, table = self._spec, self._spec.table
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        encoder = find_format(table.format).encoder(
-            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-        )
+        encoder = table.make_encoder(spec.schema, spec.encoding_id)
         fit, positions = make_length_check(table.schema), choose_key_positions(table, spec.schema, partition)
         rows = stored = 0
         reached = ReachedTime(table)

@@ -8,7 +8,6 @@ from pyspark.sql.types import StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import count_milliseconds, describe_missing_event_time
 
@@ -51,9 +50,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
     among them, and for a key other than the table's promised routing key.
     """
     try:
-        find_format(table.format).encoder(
-            rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec], table.settings
-        )
+        table.make_encoder(rows, 0 if table.framed else None)
     except InvalidSchemaError as error:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
         hidden = [f"'{name}'" for name in rows.names if name in HIDDEN_COLUMNS and name not in table.schema.names]

@@ -34,7 +34,6 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     TransactionNotOpenError,
 )
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -111,9 +110,7 @@ class TaskRows:
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         table = spec.table
         self._spec, self._partition, self._output = spec, partition, output
-        self._encoder = find_format(table.format).encoder(
-            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-        )
+        self._encoder = table.make_encoder(spec.schema, spec.encoding_id)
         self._fit = make_length_check(table.schema)
         self._router = _make_router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]

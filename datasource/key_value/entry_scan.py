@@ -28,7 +28,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, add_counts, make_null_counts
@@ -261,9 +261,7 @@ class _Rows:
 
     @cached_property
     def _decoder(self) -> Decoder:
-        return find_format(self._table.format).decoder(
-            self._values, self._table.schema_text, None, self._table.settings
-        )
+        return self._table.make_decoder(self._values)
 
     def batch(self, keys: list[bytes], values: list[bytes]) -> pa.RecordBatch:
         """Return a row for each entry. Raises MalformedEventError naming the key whose value cannot be read."""

@@ -16,7 +16,7 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidRowError
-from pyspark_pravega.formats.core.format import Encoder, find_format
+from pyspark_pravega.formats.core.format import Encoder
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..insert.reports import InsertMessage
@@ -92,8 +92,7 @@ class Values:
 
 def make_value_encoder(table: StreamTable, rows: StructType) -> Encoder:
     """Return the encoder of the values of rows. Raises InvalidSchemaError."""
-    format = find_format(table.format)
-    return format.encoder(select_value_columns(table, rows), table.schema_text, None, "", table.settings)
+    return table.make_encoder(select_value_columns(table, rows))
 
 
 def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], threads: ThreadPoolExecutor) -> None:

@@ -19,7 +19,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.errors import ConditionalUpdateError
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.sql import options as o
 
 from ..tables.stream_table import StreamTable
@@ -125,9 +125,7 @@ class _EpochWrite:
     def _decoder(self) -> Decoder:
         column, table = find_epoch_column(self.table), self.table
         assert column is not None
-        return find_format(table.format).decoder(
-            StructType([table.schema[column]]), table.schema_text, None, table.settings
-        )
+        return table.make_decoder(StructType([table.schema[column]]))
 
 
 def _decode(decoder: Decoder, values: Sequence[bytes]) -> list[int | None]:

@@ -16,7 +16,7 @@ from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.formats.core.batches import limit_expansion
 from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, list_positions
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
@@ -61,7 +61,7 @@ def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     if not requested or not needs_decoder:
         return None
     resolve = plan.writer_schemas if table.framed else None
-    decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+    decoder = table.make_decoder(plan.columns, resolve)
     limit_expansion(decoder, plan.max_expansion)
     return decoder
 

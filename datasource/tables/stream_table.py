@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.changes.feed import is_change_format
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Decoder, Encoder, Layout, Resolve, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
@@ -216,6 +216,15 @@ class StreamTable:
     def as_asked(self, **changes: Any) -> StreamTable:
         """Return the table as a statement asked for it, which gives these fields of `changes`."""
         return replace(self, asked=replace(self.asked, **changes))
+
+    def make_decoder(self, columns: StructType, resolve: Resolve | None = None) -> Decoder:
+        """Return a decoder of some columns. `resolve` looks schemas up, if events carry the registry's header."""
+        return find_format(self.format).decoder(Layout(columns, self.schema_text, self.settings), resolve)
+
+    def make_encoder(self, rows: StructType, encoding_id: int | None = None) -> Encoder:
+        """Return an encoder of rows, with the registry's header if there is an id. Raises InvalidSchemaError."""
+        layout = Layout(rows, self.schema_text, self.settings)
+        return find_format(self.format).encoder(layout, encoding_id, REGISTRY_CODECS[self.codec])
 
     @property
     def framed(self) -> bool:

@@ -16,7 +16,7 @@ from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Column, Problems, StructColumn, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
 from . import schema_model as avro
@@ -25,7 +25,7 @@ from .edited_schema import edit_avro, find_former_names
 from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
 from .schema_resolution import link, link_records
 from .schema_to_spark import convert_avro_to_spark
-from .spark_to_schema import MICROS, convert_spark_to_avro, read_timestamp_unit
+from .spark_to_schema import convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder
 
 
@@ -38,16 +38,9 @@ class AvroFormat:
     any_keys = False
     """Whether maps may have keys that are not strings."""
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
-        unit = read_timestamp_unit(settings)
-        return convert_spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
+        unit = read_timestamp_unit(layout.settings)
+        return convert_spark_to_avro(layout.columns, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
         return convert_avro_to_spark(schema_text)
@@ -67,25 +60,16 @@ class AvroFormat:
             return root.name
         return type(root).__name__.lower()
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return AvroDecoder(reader_schema, table_schema_text, resolve, read_timestamp_unit(settings))
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        return AvroDecoder(layout, resolve)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        text = schema_text or convert_spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
-        return AvroEncoder(schema, text, encoding_id, codec)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return AvroEncoder(layout.columns, layout.schema_text or _make_own_text(layout), encoding_id, codec)
+
+
+def _make_own_text(layout: Layout) -> str:
+    """Return the schema of events whose table keeps none."""
+    return convert_spark_to_avro(layout.columns, "event", "", timestamps=read_timestamp_unit(layout.settings))
 
 
 class AvroDecoder(BatchDecoder):
@@ -97,26 +81,16 @@ class AvroDecoder(BatchDecoder):
 
     format_name = "Avro"
 
-    def __init__(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        timestamps: str = MICROS,
-    ) -> None:
-        """Take the table's schema text, or without one the unit of timestamps: "micros" or "millis"."""
-        super().__init__(reader_schema, resolve)
-        struct = replace_char_types(reader_schema)
+    def __init__(self, layout: Layout, resolve: Resolve | None = None) -> None:
+        super().__init__(layout.columns, resolve)
+        struct = replace_char_types(layout.columns)
         assert isinstance(struct, StructType)
         self._struct = struct
-        self._any_name = False
-        if not table_schema_text:
-            # Without columns there is no schema to resolve with.
-            if not struct.fields:
-                raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
-            table_schema_text = convert_spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
-            self._any_name = True
-        self._table = avro.parse_avro(table_schema_text)
+        self._any_name = not layout.schema_text
+        # Without columns there is no schema to resolve with.
+        if self._any_name and not struct.fields:
+            raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
+        self._table = avro.parse_avro(layout.schema_text or _make_own_text(layout))
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)

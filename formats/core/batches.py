@@ -224,6 +224,18 @@ class BatchDecoder(ABC):
         return source
 
 
+class UniformDecoder(BatchDecoder):
+    """Reads all events alike. They describe themselves, so a writer's schema only matters for the codec."""
+
+    def __init__(self, format_name: str, columns: StructType, resolve: Resolve | None, reader: PayloadReader) -> None:
+        super().__init__(columns, resolve)
+        self.format_name = format_name
+        self._reader = reader
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
 def limit_expansion(decoder: object, times: int) -> None:
     """Set how many times the stored bytes a decoder may decompress; one of another distribution has its own limits."""
     if isinstance(decoder, BatchDecoder):

@@ -26,11 +26,11 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
+from ..core.batches import PayloadReader, UniformDecoder
 from ..core.columns import Problems, describe_kind, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
 from ..core.framing import Undecodable
 from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
 from .documents import DEEPEST, DocumentParser
@@ -54,23 +54,14 @@ class JsonFormat:
     any_keys = False
     """Whether maps may have keys that are not strings."""
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
-        timestamps = read_timestamp_format(settings)
-        defaults = write_json_defaults(schema, timestamps)
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         return make_portable(
             convert_spark_to_json_schema(
-                schema,
+                layout.columns,
                 comment,
                 name,
-                epoch_timestamps=timestamps != ISO,
-                defaults=defaults,
+                epoch_timestamps=read_timestamp_format(layout.settings) != ISO,
+                defaults=write_json_defaults(layout.columns, layout.settings),
                 any_keys=self.any_keys,
             )
         )
@@ -84,7 +75,7 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
+        return edit_json(schema_text, columns, revision, settings)
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         """Return no names: a property has only one name."""
@@ -106,50 +97,20 @@ class JsonFormat:
                     return name
         return "object"
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return JsonDecoder(reader_schema, table_schema_text, resolve, settings)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        reference = _JsonReader(layout)
+        reader = choose_reader(reference, reference.plan, "JSON")
+        return UniformDecoder(self.registry_format, layout.columns, resolve, reader)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return JsonEncoder(schema, schema_text, encoding_id, codec, read_timestamp_format(settings))
-
-
-class JsonDecoder(BatchDecoder):
-    """Reads documents. JSON describes itself, so the writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> None:
-        super().__init__(reader_schema, resolve)
-        root = parse_json_schema(table_schema_text).root if table_schema_text else None
-        reference = _JsonReader(reader_schema, root, read_timestamp_format(settings))
-        self._reader = choose_reader(reference, reference.plan, "JSON")
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return JsonEncoder(layout, encoding_id, codec)
 
 
 class _JsonReader(PayloadReader):
-    def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
-        struct = replace_char_types(reader_schema)
+    def __init__(self, layout: Layout) -> None:
+        root = parse_json_schema(layout.schema_text).root if layout.schema_text else None
+        timestamps = read_timestamp_format(layout.settings)
+        struct = replace_char_types(layout.columns)
         assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         # A root that is not an object is the only column.

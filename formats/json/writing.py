@@ -18,6 +18,7 @@ import pyspark.sql.types as T
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 from ..core.arrow_types import replace_char_types
+from ..core.format import Layout
 from ..core.spark_types import ROOT_COLUMN, find_wider_number, order_like
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
@@ -28,7 +29,7 @@ from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, 
 from .schemas import schema_model as model
 from .schemas.schema_parser import parse_json_schema
 from .schemas.schema_to_spark import make_spark_struct
-from .timestamps import ISO
+from .timestamps import ISO, read_timestamp_format
 from .variants import VariantCells
 
 _NULL = make_constant(b"null")
@@ -51,16 +52,10 @@ class JsonEncoder(BatchEncoder):
     The native encoder writes the same bytes. It leaves batches with unusual or bad values to Arrow's kernels.
     """
 
-    def __init__(
-        self,
-        schema: T.StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        timestamps: str = ISO,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
-        struct = replace_char_types(schema)
+    def __init__(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> None:
+        super().__init__(layout.columns, encoding_id, codec)
+        schema_text, timestamps = layout.schema_text, read_timestamp_format(layout.settings)
+        struct = replace_char_types(layout.columns)
         assert isinstance(struct, T.StructType)
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None

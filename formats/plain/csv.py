@@ -34,10 +34,10 @@ import pyspark.sql.types as T
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
+from ..core.batches import PayloadReader, UniformDecoder
 from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require_values
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import Decoder, Encoder, Layout, Resolve, Settings
 from ..core.framing import Undecodable
 from ..core.scalars import SPECIAL_FLOATS, shorten_value
 from ..core.spark_types import parse_spark_schema
@@ -100,24 +100,17 @@ class CsvFormat:
     registry_format = None
     changes = False
 
-    def schema_text(
-        self,
-        schema: T.StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         """Return the columns as Spark's JSON. Raises UnsupportedTypeError for a nested column, InvalidOptionError."""
-        Dialect.of(settings)
-        for field in schema:
+        Dialect.of(layout.settings)
+        for field in layout.columns:
             if isinstance(field.dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
                 raise UnsupportedTypeError(
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
                 )
             make_cells(replace_char_types(field.dataType), field.name)
-        return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(layout.columns.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
     def spark_schema(self, schema_text: str) -> T.StructType:
         try:
@@ -128,30 +121,20 @@ class CsvFormat:
     def type_name(self, schema_text: str) -> str:
         raise make_no_schema_error(self.name)
 
-    def decoder(
-        self,
-        reader_schema: T.StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        """Make a decoder. `table_schema_text` has all columns in order; without it, `reader_schema` must have them."""
-        table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
-        return CsvDecoder(reader_schema, table, Dialect.of(settings))
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        """Make a decoder. The schema text has all columns in order; without it, the layout must have them.
 
-    def encoder(
-        self,
-        schema: T.StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
+        It does not look for headers: `resolve` is not used.
+        """
+        table = self.spark_schema(layout.schema_text) if layout.schema_text else layout.columns
+        return UniformDecoder("", layout.columns, None, _CsvReader(layout.columns, table, Dialect.of(layout.settings)))
+
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
-        if schema_text:
-            _check_columns(schema, self.spark_schema(schema_text))
-        return CsvEncoder(schema, Dialect.of(settings))
+        if layout.schema_text:
+            _check_columns(layout.columns, self.spark_schema(layout.schema_text))
+        return CsvEncoder(layout.columns, Dialect.of(layout.settings))
 
 
 def _check_columns(rows: T.StructType, table: T.StructType) -> None:
@@ -220,19 +203,6 @@ class _Records:
                 what = "a line break" if text[at] in "\r\n" else f"the character {text[at]!r}"
                 raise Undecodable(f"it is not a CSV record: {what} at character {at} is out of place")
             at += 1
-
-
-class CsvDecoder(BatchDecoder):
-    """Reads every event by the table's columns."""
-
-    format_name = ""
-
-    def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
-        super().__init__(reader_schema, None)
-        self._reader = _CsvReader(reader_schema, table, dialect)
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
 
 
 class _CsvReader(PayloadReader):

@@ -12,7 +12,7 @@ from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, U
 
 from ..core.arrow_types import arrow_schema
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
+from ..core.format import BadEvent, Decoder, Encoder, Layout, Resolve
 from ..core.writing import NOT_UTF8, find_invalid_text
 
 
@@ -47,16 +47,9 @@ class WholeEventFormat:
     registry_format = None
     changes = False
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         """Return the empty text. Raises UnsupportedTypeError unless there is one column, of the right type."""
-        self._check(schema)
+        self._check(layout.columns)
         return ""
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -66,29 +59,16 @@ class WholeEventFormat:
     def type_name(self, schema_text: str) -> str:
         raise make_no_schema_error(self.name)
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         """Make a decoder that does not look for headers: `resolve` is not used."""
-        if len(reader_schema):
-            self._check(reader_schema)
-        return _WholeEventDecoder(reader_schema)
+        if len(layout.columns):
+            self._check(layout.columns)
+        return _WholeEventDecoder(layout.columns)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder of the only column. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
-        self._check(schema)
+        self._check(layout.columns)
         return _WholeEventEncoder()
 
     def _check(self, schema: StructType) -> None:

@@ -24,7 +24,7 @@ from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Problems
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import Decoder, Encoder, Layout, Resolve, WriterSchema
 from ..core.framing import Undecodable
 from ..core.spark_types import order_like
 from ..core.writing import BINARY, BatchEncoder, make_constant
@@ -58,14 +58,7 @@ class ProtobufFormat:
     registry_format = "Protobuf"
     changes = False
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         raise UnsupportedOperationError(
             "a Protobuf schema cannot be made from columns, because they have no field numbers; let the application "
             "that owns the schema register it, and read and write its stream as a table, or use format avro or json"
@@ -77,33 +70,20 @@ class ProtobufFormat:
     def type_name(self, schema_text: str) -> str:
         return read_message_name(schema_text)
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return ProtobufDecoder(reader_schema, _require_schema_text(table_schema_text), resolve)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        return ProtobufDecoder(layout.columns, _require_schema_text(layout), resolve)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return ProtobufEncoder(schema, _require_schema_text(schema_text), encoding_id, codec)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return ProtobufEncoder(layout.columns, _require_schema_text(layout), encoding_id, codec)
 
 
-def _require_schema_text(schema_text: str | None) -> str:
-    if not schema_text:
+def _require_schema_text(layout: Layout) -> str:
+    if not layout.schema_text:
         raise InvalidSchemaError(
             "Protobuf events can only be read and written with a schema of the registry; leave 'framing' and columns "
             "out"
         )
-    return schema_text
+    return layout.schema_text
 
 
 class ProtobufDecoder(BatchDecoder):

@@ -28,7 +28,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
-from ...core.format import Settings
+from ...core.format import Layout, Settings
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
@@ -47,21 +47,15 @@ _EXACT = Context(prec=80)
 class DebeziumJsonEncoder(BatchEncoder):
     """Writes `{"before":null,"after":row,...,"op":"c"}` without a schema."""
 
-    def __init__(
-        self,
-        schema: T.StructType,
-        schema_text: str | None,
-        encoding_id: int | None,
-        codec: str,
-        settings: Settings,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
+    def __init__(self, layout: Layout, encoding_id: int | None, codec: str) -> None:
+        super().__init__(layout.columns, encoding_id, codec)
+        schema = layout.columns
         check_writable(schema)
-        if schema_text:
-            JsonEncoder(schema, schema_text)  # raises if it does not fit the table
-            schema = _apply_nullability(schema, convert_json_schema_to_spark(schema_text))
-        self._rows = RowDocuments(schema, settings)
-        now = int(settings.get(WRITTEN_AT, "0"))
+        if layout.schema_text:
+            JsonEncoder(Layout(schema, layout.schema_text))  # raises if it does not fit the table
+            schema = _apply_nullability(schema, convert_json_schema_to_spark(layout.schema_text))
+        self._rows = RowDocuments(schema, layout.settings)
+        now = int(layout.settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
         self._begin = b'{"before":null,"after":'
         tail = json.dumps({"source": source, "transaction": None, "op": "c", "ts_ms": now}, separators=(",", ":"))
@@ -97,9 +91,8 @@ class RowDocuments:
         ]
         self._decimal = rules.decimal
         self._binary = rules.binary if rules.binary in (URL_SAFE, HEX) else ""
-        self._encoder = JsonEncoder(
-            T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
-        )
+        fields = [T.StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields]
+        self._encoder = JsonEncoder(Layout(T.StructType(fields)))
 
     def documents(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         """Return one document for each row of a batch, made of the schema's columns only.
