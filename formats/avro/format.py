@@ -84,7 +84,6 @@ class AvroDecoder(BatchDecoder):
     def __init__(self, layout: Layout, resolve: Resolve | None = None) -> None:
         super().__init__(layout.columns, resolve)
         struct = replace_char_types(layout.columns)
-        assert isinstance(struct, StructType)
         self._struct = struct
         self._any_name = not layout.schema_text
         # Without columns there is no schema to resolve with.

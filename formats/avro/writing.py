@@ -57,7 +57,6 @@ class AvroEncoder(BatchEncoder):
     ) -> None:
         super().__init__(schema, encoding_id, codec)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
         # Refuses parts that no column can hold.
         make_spark_struct(node)

@@ -48,6 +48,19 @@ def find_wider_number(one: T.DataType, other: T.DataType) -> T.DataType | None:
     return None
 
 
+def convert_parts(data_type: T.DataType, convert: Callable[[T.DataType], T.DataType]) -> T.DataType:
+    """Return a type whose fields, elements, or keys and values have converted types."""
+    match data_type:
+        case T.StructType():
+            fields = data_type.fields
+            return T.StructType([T.StructField(f.name, convert(f.dataType), f.nullable, f.metadata) for f in fields])
+        case T.ArrayType():
+            return T.ArrayType(convert(data_type.elementType), data_type.containsNull)
+        case T.MapType():
+            return T.MapType(convert(data_type.keyType), convert(data_type.valueType), data_type.valueContainsNull)
+    return data_type
+
+
 def order_like(data_type: T.DataType, other: T.DataType) -> T.DataType:
     """Return a type with the fields of its structs, at any depth, in the order that another type has for the same."""
     match data_type, other:

@@ -111,7 +111,6 @@ class _JsonReader(PayloadReader):
         root = parse_json_schema(layout.schema_text).root if layout.schema_text else None
         timestamps = read_timestamp_format(layout.settings)
         struct = replace_char_types(layout.columns)
-        assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         # A root that is not an object is the only column.
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None

@@ -56,12 +56,10 @@ class JsonEncoder(BatchEncoder):
         super().__init__(layout.columns, encoding_id, codec)
         schema_text, timestamps = layout.schema_text, read_timestamp_format(layout.settings)
         struct = replace_char_types(layout.columns)
-        assert isinstance(struct, T.StructType)
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None
         if root is not None:
             table = replace_char_types(make_spark_struct(root))
-            assert isinstance(table, T.StructType)
             struct = _fit(struct, table)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root

@@ -208,7 +208,6 @@ class _Records:
 class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
         struct = replace_char_types(reader_schema)
-        assert isinstance(struct, T.StructType)
         column_numbers = {field.name: number for number, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
         self._width = len(table)
@@ -312,7 +311,6 @@ class CsvEncoder(BatchEncoder):
         super().__init__(schema, None, "")
         self._dialect = dialect
         struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
         self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
 
     def _cells(self, data_type: T.DataType, name: str) -> Cells:

@@ -95,7 +95,6 @@ class ProtobufDecoder(BatchDecoder):
         super().__init__(reader_schema, resolve)
         self._message = read_message_type(table_schema_text)
         struct = replace_char_types(reader_schema)
-        assert isinstance(struct, StructType)
         self._reader = _MessageReader(self._message, struct, self.schema, framed=resolve is not None)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -216,7 +215,6 @@ class ProtobufEncoder(BatchEncoder):
         message = read_message_type(schema_text)
         table = convert_protobuf_to_spark(schema_text)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
         if not table.fields:
             # Spark and Arrow lose the number of rows without columns.
             raise UnsupportedOperationError(

@@ -29,6 +29,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
 from ...core.format import Layout, Settings
+from ...core.spark_types import convert_parts
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
@@ -83,7 +84,6 @@ class RowDocuments:
     def __init__(self, schema: T.StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
         struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
         self._fields = struct.fields
         self._units = [
             (rules.find_unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
@@ -114,19 +114,13 @@ class RowDocuments:
 
     def _type(self, data_type: T.DataType) -> T.DataType:
         """Return the type whose JSON is the one that Debezium writes for a column."""
-        if isinstance(data_type, T.StructType):
-            return T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
-        if isinstance(data_type, T.ArrayType):
-            return T.ArrayType(self._type(data_type.elementType), data_type.containsNull)
-        if isinstance(data_type, T.MapType):
-            return T.MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
         if isinstance(data_type, T.DateType | T.TimestampNTZType | T.TimeType):
             return T.LongType()
         if isinstance(data_type, T.DecimalType):
             return data_type if self._decimal == "double" else T.StringType()
         if isinstance(data_type, T.VariantType) or (isinstance(data_type, T.BinaryType) and self._binary):
             return T.StringType()
-        return data_type
+        return convert_parts(data_type, self._type)
 
     def _convert(self, array: Any, data_type: T.DataType, unit: str) -> pa.Array:
         """Convert values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""
