@@ -23,22 +23,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core.columns import Misfit, NumberText, describe_kind
+from ..core.columns import Misfit, NumberText
 from ..core.scalars import (
-    FLOAT_LIMIT,
-    SPECIAL_FLOATS,
+    check_boolean,
+    check_integer,
     check_string,
     decode_base64,
     format_date,
     format_timestamp,
-    parse_days,
     parse_decimal,
-    parse_micros,
+    read_days,
+    read_decimal,
+    read_floating,
+    read_micros,
     shorten_value,
 )
 from . import schema_model as avro
 from .cells import write_varint
-from .leaves import MILLIS, Scalar, check_resolves, describe_type, make_symbol_finder
+from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
 FromJson = Callable[[Any], bytes]
@@ -78,14 +80,6 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     if isinstance(reader, avro.Primitive) and reader.name == "string":
         return decode_text
     return lambda value: value
-
-
-def decode_text(value: bytes) -> str:
-    """Decode the bytes of a string. Raises Misfit if they are not UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
 
 
 def _get_logical_type(node: Scalar) -> str | None:
@@ -146,19 +140,20 @@ def make_datum_writer(node: Scalar) -> FromJson:
         case "uuid":
             return lambda value: _write_uuid(node, value)
         case "date":
-            return lambda value: write_varint(
-                _require_number(parse_days(check_string(value)), value, "date such as 2024-01-31")
-            )
+            return lambda value: write_varint(read_days(value))
         case str(logical) if logical not in avro.TIMES_OF_DAY:
             zoned, millis = not logical.startswith("local-"), logical in MILLIS
-            return lambda value: write_varint(_parse_timestamp(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
+            return lambda value: write_varint(read_micros(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
-        return lambda value: _write_floating(value, node.name)
+        layout = "<f" if node.name == "float" else "<d"
+        return lambda value: struct.pack(layout, read_floating(value, node.name))
     if node.name in _INT_BITS:
-        return lambda value: write_varint(_check_whole(value, node.name))
-    return _write_boolean if node.name == "boolean" else lambda value: _prefix_length(check_string(value).encode())
+        return lambda value: write_varint(check_integer(value, _INT_BITS[node.name], node.name))
+    if node.name == "boolean":
+        return lambda value: b"\1" if check_boolean(value) else b"\0"
+    return lambda value: _prefix_length(check_string(value).encode())
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:
@@ -167,51 +162,8 @@ def _write_symbol(node: avro.Enum, value: Any) -> bytes:
     return write_varint(node.symbols.index(value))
 
 
-def _write_boolean(value: Any) -> bytes:
-    if type(value) is not bool:
-        raise Misfit(f"expected true or false, found {describe_kind(value)}")
-    return b"\1" if value else b"\0"
-
-
-def _check_whole(value: Any, name: str) -> int:
-    if type(value) is not int:
-        raise Misfit(f"expected an integer, found {describe_kind(value)}")
-    limit = 1 << (_INT_BITS[name] - 1)
-    if not -limit <= value < limit:
-        raise Misfit(f"the integer {shorten_value(value)} is out of the range of {name}")
-    return value
-
-
-def _write_floating(value: Any, name: str) -> bytes:
-    if type(value) is str and value in SPECIAL_FLOATS:
-        number = SPECIAL_FLOATS[value]
-    elif type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {describe_kind(value)}")
-    else:
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if abs(number) >= (FLOAT_LIMIT if name == "float" else math.inf):
-            raise Misfit(f"the number {shorten_value(value)} is out of the range of {name}")
-    return struct.pack("<f" if name == "float" else "<d", number)
-
-
-def _require_number(number: int | None, value: Any, what: str) -> int:
-    if number is None:
-        raise Misfit(f"the string '{shorten_value(value)}' is not a {what}")
-    return number
-
-
-def _parse_timestamp(value: Any, zoned: bool) -> int:
-    rule = "with Z or an offset, such as 2024-01-31T12:00:00Z" if zoned else "without Z or offset"
-    return _require_number(parse_micros(check_string(value), zoned), value, f"timestamp {rule}")
-
-
 def _write_unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
-    if type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {describe_kind(value)}")
-    number = parse_decimal(value.decode() if type(value) is NumberText else str(value), node.precision, node.scale)
+    number = read_decimal(value, node.precision, node.scale)
     unscaled = int(Decimal((number.is_signed(), number.as_tuple().digits, 0)))
     size = node.size if isinstance(node, avro.Fixed) else (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     try:

@@ -20,7 +20,15 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, parse_decimal
+from ..core.scalars import (
+    FIRST_DAY,
+    FIRST_MICROS,
+    LAST_DAY,
+    LAST_MICROS,
+    check_integer,
+    make_moment_column,
+    parse_decimal,
+)
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.times_of_day import UNITS, is_time_of_day, make_time_column
 from . import schema_model as avro
@@ -175,12 +183,9 @@ def _make_integer(path: str, data_type: DataType) -> Column | None:
     if type(data_type) not in WHOLE_NUMBERS:
         return None
     arrow_type = find_arrow_type(data_type)
-    limit = 1 << (arrow_type.bit_width - 1)
 
     def convert_one(value: int) -> int:
-        if not -limit <= value < limit:
-            raise Misfit(f"the integer {value} is out of the range of {data_type.simpleString()}")
-        return value
+        return check_integer(value, arrow_type.bit_width, data_type.simpleString())
 
     return Leaf(path, arrow_type, convert_one, native=_PLAIN)
 
@@ -197,17 +202,16 @@ def _make_floating(path: str, data_type: DataType, integral: bool) -> Column | N
 
 
 def _make_string(path: str, data_type: DataType) -> Column | None:
-    if not data_type.simpleString().startswith("string"):
-        return None
+    is_text = data_type.simpleString().startswith("string")
+    return Leaf(path, pa.string(), decode_text, native=_PLAIN) if is_text else None
 
-    def convert_one(value: bytes) -> bytes:
-        try:
-            value.decode()
-        except UnicodeDecodeError as error:
-            raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
-        return value
 
-    return Leaf(path, pa.string(), convert_one, native=_PLAIN)
+def decode_text(value: bytes) -> str:
+    """Decode the bytes of a string. Raises Misfit if they are not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
 
 
 def _make_binary(path: str, data_type: DataType) -> Column | None:
@@ -232,26 +236,19 @@ def _make_limited(path: str, arrow_type: pa.DataType, unit: int) -> Column:
     """Return a column of days, or of timestamps in a unit of microseconds, in the years 0001 to 9999."""
     is_date = pa.types.is_date(arrow_type)
     stored, what = (pa.int32(), "date") if is_date else (pa.int64(), "timestamp")
-    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS // unit, LAST_MICROS // unit)
+    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS, LAST_MICROS)
     counted = "days" if is_date else "milliseconds" if unit > 1 else "microseconds"
 
-    def store(values: Sequence[int | None]) -> pa.Array:
+    def count(values: Sequence[int | None]) -> pa.Array:
         array = pa.array(values, stored)
-        return (array if unit == 1 else pc.multiply_checked(array, unit)).view(arrow_type)
-
-    def convert_all(values: Sequence[int | None]) -> pa.Array:
-        bounds = pc.min_max(pa.array(values, stored)).as_py()
-        if bounds["min"] is not None and not first <= bounds["min"] <= bounds["max"] <= last:
-            raise ValueError
-        return store(values)
+        return array if unit == 1 else pc.multiply_checked(array, unit)
 
     def convert_one(value: int) -> int:
-        if not first <= value <= last:
+        if not first <= value * unit <= last:
             raise Misfit(f"the {what} of {value} {counted} since 1970 is outside the years 0001 to 9999")
-        return value
+        return value * unit
 
-    native = ("days",) if is_date else ("moment", unit)
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, store=store, native=native)
+    return make_moment_column(path, arrow_type, convert_one, count, native=("days",) if is_date else ("moment", unit))
 
 
 def _make_time(path: str, data_type: DataType, unit: int) -> Column | None:

@@ -115,7 +115,7 @@ class _Object(JsonCells):
         self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
         for number, field in enumerate(struct.fields):
             begin = ("{" if number == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
-            member = node.properties.get(field.name) if isinstance(node, model.Object) else None
+            member = model.find_part(node, field.name)
             cells = make_cells(field.dataType, join_path(path, field.name), timestamps, member, level + 1)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
             if field.nullable and member is not None and not member.takes_null:
@@ -163,7 +163,7 @@ class _Object(JsonCells):
 class _Array(JsonCells):
     def __init__(self, path: str, array: T.ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        items = node.items if isinstance(node, model.Array) else None
+        items = model.find_part(node, "element")
         self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
         self._nullable = _can_take_null(array.containsNull, items, self._element)
 
@@ -181,7 +181,7 @@ class _Array(JsonCells):
 class _Map(JsonCells):
     def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        values = node.values if isinstance(node, model.Map) else None
+        values = model.find_part(node, "value")
         self._key = StringCells(join_path(path, "key"))
         self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)

@@ -28,8 +28,8 @@ from ..binary import (
     read_long,
 )
 from ..field_defaults import WRONG_DEFAULT, convert_default_to_json
-from ..json_scalars import decode_text, make_json_converter
-from ..leaves import make_resolution_error
+from ..json_scalars import make_json_converter
+from ..leaves import decode_text, make_resolution_error
 from ..unions import choose_places, find_sources
 from .nesting import DEEPEST, run
 

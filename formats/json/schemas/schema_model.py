@@ -272,6 +272,18 @@ class Object(Node):
     """The properties that must be present, whether or not they may be null."""
 
 
+def find_part(node: Node | None, name: str) -> Node | None:
+    """Return the schema of a property, or of the elements of a list or the values of a map; None if there is none."""
+    match node:
+        case Object():
+            return node.properties.get(name)
+        case Array():
+            return node.items
+        case Map():
+            return node.values
+    return None
+
+
 @dataclass(frozen=True)
 class Schema:
     """A parsed schema text."""
