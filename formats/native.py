@@ -36,12 +36,6 @@ class Unplanned(Exception):
     """Raised for something that the native code cannot do. The text says what."""
 
 
-def wrap_column(name: str, column: Spec) -> Spec:
-    """Wrap one column in a struct, for events that are a single value."""
-    _, arrow_type, nullable, *_ = column
-    return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
-
-
 def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
     """Return a function that makes the native decoder of JSON. `value`: documents are values of the only column."""
     return lambda module: module.Decoder.json(columns, value, [])

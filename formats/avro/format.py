@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +11,18 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Problems, StructColumn, require_values
+from ..core.batches import BatchDecoder, PayloadReader, read_each
+from ..core.columns import Problems, StructColumn
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
-from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
+from ..core.spark_types import ROOT_COLUMN
+from ..native import choose_reader, plan_avro
 from . import schema_model as avro
-from .binary import Reader, make_skipping_reader, read_whole
+from .binary import Reader, read_whole
 from .edited_schema import edit_avro, find_former_names
-from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
-from .schema_resolution import link, link_records
+from .native_plan import plan_struct
+from .schema_resolution import link_records
 from .schema_to_spark import convert_avro_to_spark
 from .spark_to_schema import convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder
@@ -93,38 +92,19 @@ class AvroDecoder(BatchDecoder):
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)
-        if isinstance(self._table, avro.Record):
-            if not isinstance(node, avro.Record):
-                raise InvalidSchemaError("it is not a record, unlike the table's schema")
-            if not self._any_name and not self._table.has_name_of(node):
-                raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
-            read, columns = link_records(node, self._table, self._struct, "")
-            return choose_reader(
-                _RecordReader(read, columns), lambda: plan_avro(*plan_struct(node, columns)), node.name
-            )
-        fields = self._struct.fields
-        if not fields:
-            counting = _ValueReader(make_skipping_reader(node), None, True)
-            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, plan_skipped_event(node)), "an Avro value")
-        read, column = link(node, self._table, fields[0].dataType, fields[0].name)
+        if not isinstance(self._table, avro.Record):
+            name = self._struct.names[0] if self._struct.names else ROOT_COLUMN
+            return self._make_reader(avro.enclose(node, name), avro.enclose(self._table, name))
+        if not isinstance(node, avro.Record):
+            raise InvalidSchemaError("it is not a record, unlike the table's schema")
+        if not self._any_name and not self._table.has_name_of(node):
+            raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
+        return self._make_reader(node, self._table)
 
-        def plan() -> Callable[[Any], Any]:
-            spec, steps = plan_column(node, column, fields[0].nullable)
-            return plan_avro(wrap_column(fields[0].name, spec), plan_value(steps))
-
-        return choose_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
-
-
-def _read_values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
-    """Return the payloads' values, with `bad` in place of those that cannot be read."""
-    values = []
-    for row, payload in enumerate(payloads.payloads()):
-        try:
-            values.append(read_whole(reader, payload, padded))
-        except Undecodable as error:
-            problems.add(row, "it is empty" if not payload else str(error))
-            values.append(bad)
-    return values
+    def _make_reader(self, writer: avro.Record, table: avro.Record) -> PayloadReader:
+        read, columns = link_records(writer, table, self._struct, "")
+        what = writer.name or "an Avro value"
+        return choose_reader(_RecordReader(read, columns), lambda: plan_avro(*plan_struct(writer, columns)), what)
 
 
 class _RecordReader(PayloadReader):
@@ -134,24 +114,5 @@ class _RecordReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         bad: Sequence[None] = [None] * self._columns.width
-        rows = _read_values(self._reader, payloads, padded, bad, problems)
+        rows = read_each(payloads, lambda payload: read_whole(self._reader, payload, padded), problems, bad)
         return self._columns.children(rows, np.arange(len(rows)), problems)
-
-
-class _ValueReader(PayloadReader):
-    """Reads values of a root that is not a record into the only column."""
-
-    def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
-        self._reader = reader
-        self._column = column
-        self._nullable = nullable
-
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        values = _read_values(self._reader, payloads, padded, None, problems)
-        if self._column is None:
-            return []
-        rows = np.arange(len(values))
-        array = self._column.build(values, rows, problems)
-        if not self._nullable:
-            require_values(array, self._column, rows, problems)
-        return [array]

@@ -13,7 +13,7 @@ Format json has the same values for the same columns.
 
 from __future__ import annotations
 
-import binascii
+import base64
 import math
 import struct
 import uuid
@@ -59,7 +59,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     if isinstance(writer, avro.Enum):
         return make_symbol_finder(writer, reader)
     if isinstance(reader, avro.Primitive) and reader.name in ("float", "double"):
-        return _convert_float if reader.name == "float" else _convert_double
+        return _convert_float if reader.name == "float" else lambda value: _name_special_float(float(value))
     match _get_logical_type(reader):
         case "decimal":
             assert isinstance(reader, avro.Primitive | avro.Fixed)
@@ -69,14 +69,15 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
         case "uuid" if isinstance(reader, avro.Fixed):
             return lambda value: str(uuid.UUID(bytes=value))
         case "date":
-            return _convert_date
+            return lambda days: _require_text(format_date(days), "date")
         case str(logical) if "timestamp" in logical:
             meant = _get_logical_type(writer)
             millis = (meant if meant is not None and "timestamp" in meant else logical) in MILLIS
             zoned = not logical.startswith("local-")
-            return lambda value: _convert_timestamp(value * _MICROS_PER_MILLI if millis else value, zoned)
+            unit = _MICROS_PER_MILLI if millis else 1
+            return lambda value: _require_text(format_timestamp(value * unit, zoned), "timestamp")
     if isinstance(reader, avro.Fixed) or (isinstance(reader, avro.Primitive) and reader.name == "bytes"):
-        return _encode_base64
+        return lambda value: base64.b64encode(value).decode()
     if isinstance(reader, avro.Primitive) and reader.name == "string":
         return decode_text
     return lambda value: value
@@ -84,11 +85,6 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
 
 def _get_logical_type(node: Scalar) -> str | None:
     return None if isinstance(node, avro.Enum) else node.logical
-
-
-def _convert_double(value: float) -> Any:
-    number = float(value)
-    return number if math.isfinite(number) else _name_special_float(number)
 
 
 def _convert_float(value: float) -> Any:
@@ -101,7 +97,10 @@ def _convert_float(value: float) -> Any:
     return NumberText((text if np.float32(float(text)) == number else repr(float(number))).encode())
 
 
-def _name_special_float(number: float) -> str:
+def _name_special_float(number: float) -> float | str:
+    """Return a number, or the string that stands for it in JSON."""
+    if math.isfinite(number):
+        return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
@@ -110,18 +109,6 @@ def _convert_decimal(value: bytes, written_scale: int, precision: int, scale: in
     if abs(number) >= 10**_DIGITS:
         raise Misfit(f"the number is out of the range of decimal({precision},{scale})")
     return NumberText(f"{parse_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
-
-
-def _encode_base64(value: bytes) -> str:
-    return binascii.b2a_base64(value, newline=False).decode()
-
-
-def _convert_date(days: int) -> str:
-    return _require_text(format_date(days), "date")
-
-
-def _convert_timestamp(micros: int, zoned: bool) -> str:
-    return _require_text(format_timestamp(micros, zoned), "timestamp")
 
 
 def _require_text(text: str | None, kind: str) -> str:

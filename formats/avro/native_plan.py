@@ -157,13 +157,3 @@ class _Skips:
 def plan_skipping(node: avro.Node) -> Spec:
     """Plan how to skip a value. Raises Unplanned."""
     return _Skips().plan(node)
-
-
-def plan_skipped_event(writer: avro.Node) -> Spec:
-    """Plan events without any wanted column."""
-    return ("record", [(None, plan_skipping(writer))], [])
-
-
-def plan_value(plan: Spec) -> Spec:
-    """Plan events that are a single value, which is the only column."""
-    return ("record", [(0, plan)], [])

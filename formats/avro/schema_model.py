@@ -15,7 +15,7 @@ from pyspark.sql.types import TimeType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import SPARK_TYPE, is_valid_decimal, parse_spark_type
+from ..core.spark_types import ROOT_COLUMN, SPARK_TYPE, is_valid_decimal, parse_spark_type
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -125,6 +125,11 @@ class Union(Node):
     def not_null(self) -> list[Node]:
         """Return the branches except null."""
         return [branch for branch in self.branches if not is_null(branch)]
+
+
+def enclose(root: Node, name: str = ROOT_COLUMN) -> Record:
+    """Return a record whose only field is a root that need not be a record: values of both have the same bytes."""
+    return Record("", fields=[Field(name, root, False, None, (), {})])
 
 
 def is_null(node: Node) -> bool:

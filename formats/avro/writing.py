@@ -60,17 +60,12 @@ class AvroEncoder(BatchEncoder):
         node = avro.parse_avro(schema_text)
         # Refuses parts that no column can hold.
         make_spark_struct(node)
-        self._wrapped = not isinstance(node, avro.Record)
-        if isinstance(node, avro.Record):
-            self._root: ValueCells = _Record("", node, struct)
-        else:
-            self._root = _make_value_cells(node, struct[0].dataType, struct[0].name)
+        root = node if isinstance(node, avro.Record) else avro.enclose(node, struct.names[0])
+        self._root = _Record("", root, struct)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
-        rows = np.arange(len(struct))
-        root = struct.field(0) if self._wrapped else struct
-        return self.frame(self._root.all_parts(root, rows), len(struct))
+        return self.frame(self._root.parts(struct, np.arange(len(struct))), len(struct))
 
 
 class _Record(ValueCells):

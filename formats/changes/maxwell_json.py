@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.batches import PayloadReader, UniformDecoder
+from ..core.batches import PayloadReader, UniformDecoder, read_each
 from ..core.columns import Problems, describe_kind
 from ..core.events import EventBuffer, EventPositions
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
@@ -80,13 +80,7 @@ class _MaxwellReader(PayloadReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self.change(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(payloads, self.change, problems, NO_CHANGE)
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:

@@ -16,7 +16,7 @@ from ..core.arrow_types import find_arrow_type
 from ..core.defaults import read_initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.format import Layout, Settings
-from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.spark_types import SPARK_TYPE, replace_description
 from ..core.spark_visitor import join_path
 from .schemas.schema_references import make_foreign_portable, make_portable, read_full_schema
 from .schemas.schema_to_spark import convert_json_schema_to_spark
@@ -117,9 +117,7 @@ def _edit_property(column: EditedColumn, node: Any, settings: Settings, path: st
     node = _edit_value(column, node, settings, path)
     if not isinstance(node, dict):
         return node
-    comment, metadata = split_comment(column.field.metadata)
-    said = ({} if comment is None else {"description": comment}) | ({SPARK_METADATA: metadata} if metadata else {})
-    return {key: value for key, value in node.items() if key not in ("description", SPARK_METADATA)} | said
+    return replace_description(node, column.field.metadata, "description")
 
 
 def _edit_value(column: EditedColumn, node: Any, settings: Settings, path: str) -> Any:

@@ -21,18 +21,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import PayloadReader, UniformDecoder
-from ..core.columns import Problems, describe_kind, require_values
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Problems, describe_kind
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
-from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
+from ..core.spark_types import ROOT_COLUMN
+from ..native import choose_reader, plan_json
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edit_json, write_json_defaults
 from .schemas import schema_model as model
@@ -41,7 +41,7 @@ from .schemas.schema_references import make_portable
 from .schemas.schema_to_spark import convert_json_schema_to_spark
 from .schemas.spark_to_schema import convert_spark_to_json_schema
 from .timestamps import ISO, read_timestamp_format
-from .values import has_number_text, make_column, make_struct_column, plan_column, plan_struct
+from .values import has_number_text, make_struct_column, plan_column
 from .writing import JsonEncoder
 
 
@@ -111,43 +111,29 @@ class _JsonReader(PayloadReader):
         root = parse_json_schema(layout.schema_text).root if layout.schema_text else None
         timestamps = read_timestamp_format(layout.settings)
         struct = replace_char_types(layout.columns)
+        # A root that is not an object is the only column, as if each document were its value in an object.
         self._wrapped = root is not None and not isinstance(root, model.Object)
-        # A root that is not an object is the only column.
-        self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
-        if self._value_field is not None:
-            self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
-            exact_numbers = has_number_text(self._value_field.dataType, root, timestamps)
-        else:
-            self._object = make_struct_column(struct, "", root, timestamps)
-            exact_numbers = has_number_text(struct, root, timestamps)
-        self._parser = DocumentParser(exact_numbers, "it is empty", signed_zeros=True)
+        self._name = struct.names[0] if struct.names else ROOT_COLUMN
+        node = model.Object({self._name: root}) if self._wrapped and root is not None else root
+        self._columns = make_struct_column(struct, "", node, timestamps)
+        self._parser = DocumentParser(has_number_text(struct, node, timestamps), "it is empty", signed_zeros=True)
 
     def plan(self) -> Callable[[Any], Any]:
         """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
-        if not self._wrapped:
-            return plan_json(plan_struct(self._object), False)
-        field = self._value_field
-        columns = NO_COLUMNS if field is None else wrap_column(field.name, plan_column(self._value, field.nullable))
-        return plan_json(columns, True)
+        return plan_json(plan_column(self._columns, False), self._wrapped)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
         documents = self._documents(payloads, problems)
-        rows = np.arange(len(documents))
-        if self._value_field is not None:
-            array = self._value.build(documents, rows, problems)
-            if not self._value_field.nullable:
-                require_values(array, self._value, rows, problems)
-            return [array]
         if self._wrapped:
-            return []
-        if set(map(type, documents)) != {dict}:
+            documents = [{self._name: document} for document in documents]
+        elif set(map(type, documents)) != {dict}:
             for row, document in enumerate(documents):
                 if type(document) is not dict:
                     problems.add(row, f"it should be a JSON object but is {describe_kind(document)}")
                     documents[row] = {}
-        return self._object.children(documents, rows, problems)
+        return self._columns.children(documents, np.arange(len(documents)), problems)
 
     def _documents(self, payloads: EventBuffer, problems: Problems) -> list[Any]:
         """Return the parsed payloads, None for a bad one."""
@@ -159,14 +145,7 @@ class _JsonReader(PayloadReader):
             parsed = self._scan_all(compact)
             if parsed is not None:
                 return parsed
-        documents = []
-        for row, payload in enumerate(compact.payloads()):
-            try:
-                documents.append(self._parser.document(self._parser.text(payload)))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                documents.append(None)
-        return documents
+        return read_each(compact, lambda payload: self._parser.document(self._parser.text(payload)), problems)
 
     def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
         """Return the parsed payloads, or None if any of them is bad or unusual."""

@@ -251,11 +251,6 @@ _LEAVES: dict[type[T.DataType], Callable[[str, T.DataType], Column]] = {
 }
 
 
-def plan_struct(columns: StructColumn) -> Spec:
-    """Plan the columns of JSON objects. Raises Unplanned."""
-    return plan_column(columns, False)
-
-
 def _plan_member(member: StructMember) -> Spec:
     spec = plan_column(member.column, member.nullable)
     # Events that lack the value are left to the reference, which knows the default.

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import replace_char_types
 from ..core.format import Layout
-from ..core.spark_types import ROOT_COLUMN, find_wider_number, order_like
+from ..core.spark_types import ROOT_COLUMN, fit_rows
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
@@ -60,7 +60,7 @@ class JsonEncoder(BatchEncoder):
         root = parsed.root if parsed is not None else None
         if root is not None:
             table = replace_char_types(make_spark_struct(root))
-            struct = _fit(struct, table)
+            struct = fit_rows(struct, table, widening=True)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
         # A root that is no object has no object around it.
@@ -85,28 +85,6 @@ class JsonEncoder(BatchEncoder):
         if self._rules is not None:
             self._rules.check(written, len(self.header))
         return self.compress(written)
-
-
-def _fit(rows: T.StructType, table: T.StructType) -> T.StructType:
-    """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
-    columns = {field.name: field for field in table.fields}
-    for name in columns:
-        if name not in rows.fieldNames():
-            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
-    fields = []
-    for field in rows.fields:
-        column = columns.get(field.name)
-        if column is None:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        column_type = order_like(column.dataType, field.dataType)
-        row_type, declared_type = field.dataType.simpleString(), column_type.simpleString()
-        if row_type != declared_type and find_wider_number(field.dataType, column.dataType) != column.dataType:
-            raise InvalidSchemaError(
-                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
-            )
-        data_type = column_type if row_type == declared_type else field.dataType
-        fields.append(T.StructField(field.name, data_type, column.nullable))
-    return T.StructType(fields)
 
 
 class _Object(JsonCells):

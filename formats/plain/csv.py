@@ -33,9 +33,9 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
 
-from ..core.arrow_types import replace_char_types
-from ..core.batches import PayloadReader, UniformDecoder
-from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require_values
+from ..core.arrow_types import find_arrow_type, replace_char_types
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Column, Misfit, NumberText, Problems, Rows, StructColumn, StructMember
 from ..core.events import EventBuffer
 from ..core.format import Decoder, Encoder, Layout, Resolve, Settings
 from ..core.framing import Undecodable
@@ -210,33 +210,18 @@ class _CsvReader(PayloadReader):
         struct = replace_char_types(reader_schema)
         column_numbers = {field.name: number for number, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
-        self._width = len(table)
-        self._columns: list[tuple[int, Column, bool]] = []
+        self._nothing = [None] * len(table)
+        members = []
         for field in struct:
             if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
             column = _Texts(make_column(field.dataType, field.name, None), _choose_parser(field.dataType))
-            self._columns.append((column_numbers[field.name], column, field.nullable))
+            members.append(StructMember(column_numbers[field.name], column, field.nullable))
+        self._columns = StructColumn("", find_arrow_type(struct), members, list)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        nothing = [None] * self._width
-        records: list[Sequence[str | None]] = []
-        bad = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                records.append(self._records.fields(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                bad.append(row)
-                records.append(nothing)
-        rows = np.arange(len(records))
-        arrays = []
-        for number, column, nullable in self._columns:
-            array = column.build([record[number] for record in records], rows, problems)
-            if not nullable:
-                require_values(array, column, rows, problems)
-            arrays.append(array)
-        return arrays
+        records = read_each(payloads, self._records.fields, problems, self._nothing)
+        return self._columns.children(records, np.arange(len(records)), problems)
 
 
 class _Texts(Column):
@@ -249,18 +234,8 @@ class _Texts(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         if self._value is not None:
-            values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
+            values = self.convert_each(self._value, values, rows, problems)
         return self._column.build(values, rows, problems)
-
-    def _one(self, text: str | None, row: int, problems: Problems) -> Any:
-        assert self._value is not None
-        if text is None:
-            return None
-        try:
-            return self._value(text)
-        except Misfit as error:
-            self.note_misfit(row, error, problems)
-            return None
 
 
 def _choose_parser(data_type: T.DataType) -> Callable[[str], Any] | None:

@@ -11,8 +11,11 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 
 from ..core.arrow_types import arrow_schema
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Problems
 from ..core.events import EventBuffer
-from ..core.format import BadEvent, Decoder, Encoder, Layout, Resolve
+from ..core.format import Decoder, Encoder, Layout, Resolve
+from ..core.framing import Undecodable
 from ..core.writing import NOT_UTF8, find_invalid_text
 
 
@@ -63,7 +66,7 @@ class WholeEventFormat:
         """Make a decoder that does not look for headers: `resolve` is not used."""
         if len(layout.columns):
             self._check(layout.columns)
-        return _WholeEventDecoder(layout.columns)
+        return UniformDecoder("", layout.columns, None, _WholeEventReader(layout.columns))
 
     def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder of the only column. Headers and codecs are not possible."""
@@ -92,36 +95,29 @@ def make_text_format() -> WholeEventFormat:
     return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
 
 
-class _WholeEventDecoder:
-    def __init__(self, reader_schema: StructType) -> None:
-        self.schema = arrow_schema(reader_schema)
+class _WholeEventReader(PayloadReader):
+    """Reads payloads as the values of the only column, any number at once: Arrow casts them."""
 
-    def decode(self, events: EventBuffer) -> pa.RecordBatch:
-        batch, bad = self.decode_valid(events)
-        if bad:
-            raise bad[0]
-        return batch
+    piece_events = piece_bytes = 1 << 40
 
-    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        if len(self.schema) == 0:  # rows that are only counted
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([]))), []
-        payloads = events.to_arrow()
+    def __init__(self, columns: StructType) -> None:
+        self._types = [field.type for field in arrow_schema(columns)]
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if not self._types:  # rows that are only counted
+            return []
         try:
             # Casting binary to string, Arrow checks that everything is UTF-8.
-            return pa.RecordBatch.from_arrays([payloads.cast(self.schema[0].type)], schema=self.schema), []
+            return [payloads.to_arrow().cast(self._types[0])]
         except pa.ArrowInvalid:
-            return self._read_one_by_one(events)
+            return [pa.array(read_each(payloads, _decode_text, problems), pa.string())]
 
-    def _read_one_by_one(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """Read texts one by one, because some are not UTF-8."""
-        texts: list[str] = []
-        bad = []
-        for index, payload in enumerate(events.payloads()):
-            try:
-                texts.append(payload.decode())
-            except UnicodeDecodeError as error:
-                bad.append(BadEvent(index, f"it is not UTF-8 text (byte {error.start})"))
-        return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=self.schema), bad
+
+def _decode_text(payload: bytes) -> str:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
 
 
 class _WholeEventEncoder:

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
+from ..core.batches import BatchDecoder, PayloadReader, read_each
 from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..core.format import Decoder, Encoder, Layout, Resolve, WriterSchema
 from ..core.framing import Undecodable
-from ..core.spark_types import order_like
+from ..core.spark_types import fit_rows
 from ..core.writing import BINARY, BatchEncoder, make_constant
 from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
@@ -168,13 +168,7 @@ class _MessageReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         nothing = [None] * len(self._getters)
-        rows = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                rows.append(self._values(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                rows.append(nothing)
+        rows = read_each(payloads, self._values, problems, nothing)
         columns = zip(*rows, strict=True) if rows else [()] * len(self._types)
         return [pa.array(list(values), data_type) for values, data_type in zip(columns, self._types, strict=True)]
 
@@ -221,14 +215,14 @@ class ProtobufEncoder(BatchEncoder):
                 f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
                 "and counted"
             )
-        _check_rows(struct, table)
+        nullable = [field.nullable for field in fit_rows(struct, table)]
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._setters = [
             (
                 number,
                 make_setter(find_field(message, column), column.dataType),
-                table[column.name].nullable,
+                nullable[number],
                 column.name,
             )
             for number, column in enumerate(struct.fields)
@@ -272,19 +266,3 @@ class ProtobufEncoder(BatchEncoder):
             reason = _explain_unreadable(error) if isinstance(error, DecodeError) else str(error)
             raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}") from None
         return payload
-
-
-def _check_rows(rows: StructType, table: StructType) -> None:
-    columns = {field.name: field for field in table}
-    for name in columns:
-        if name not in rows.fieldNames():
-            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
-    for field in rows:
-        if field.name not in columns:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        declared_type = order_like(columns[field.name].dataType, field.dataType).simpleString()
-        row_type = field.dataType.simpleString()
-        if row_type != declared_type:
-            raise InvalidSchemaError(
-                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
-            )

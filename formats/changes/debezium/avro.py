@@ -32,7 +32,7 @@ from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
-from ...core.batches import BatchDecoder, PayloadReader
+from ...core.batches import BatchDecoder, PayloadReader, read_each
 from ...core.columns import Problems
 from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
@@ -230,13 +230,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         return SourceEncoding(writer.before, writer.after, self._rules)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self._change(payload, padded))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(payloads, lambda payload: self._change(payload, padded), problems, NO_CHANGE)
         return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
     def _change(self, payload: bytes, padded: bool) -> Change:

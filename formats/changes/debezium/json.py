@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega import native
 
-from ...core.batches import PayloadReader, UniformDecoder
+from ...core.batches import PayloadReader, UniformDecoder, read_each
 from ...core.columns import Problems, StructColumn, describe_kind
 from ...core.events import EventBuffer, EventPositions, find_rare_events
 from ...core.format import Decoder, Encoder, Layout, Resolve, Settings
@@ -169,13 +169,9 @@ class _EnvelopeReader(EnvelopeReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(_parse_change(payload, self._documents, self._schemas))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(
+            payloads, lambda payload: _parse_change(payload, self._documents, self._schemas), problems, NO_CHANGE
+        )
         return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
 
