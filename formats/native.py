@@ -36,26 +36,16 @@ class Unplanned(Exception):
     """Raised for something that the native code cannot do. The text says what."""
 
 
-def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
-    """Return a function that makes the native decoder of JSON. `value`: documents are values of the only column."""
-    return lambda module: module.Decoder.json(columns, value, [])
+def choose_reader(reference: PayloadReader, make: Callable[[Any], Any], what: str) -> PayloadReader:
+    """Return a native reader if there can be one, else the reference.
 
-
-def plan_avro(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
-    """Return a function that makes the native decoder of Avro."""
-    return lambda module: module.Decoder.avro(columns, plan, [])
-
-
-def choose_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
-    """Return a native reader if the plan allows one, else the reference.
-
-    `plan` may raise Unplanned; `what` names the schema in the log.
+    `make` makes its decoder by the native module, and may raise Unplanned; `what` names the schema in the log.
     """
     module = native.get_module()
     if module is None:
         return reference
     try:
-        return NativeReader(plan()(module), reference)
+        return NativeReader(make(module), reference)
     except (Unplanned, ValueError) as reason:
         _log.info("%s is decoded in Python: %s", what, reason)
         return reference

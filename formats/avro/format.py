@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
 from ..core.spark_types import ROOT_COLUMN
-from ..native import choose_reader, plan_avro
+from ..native import choose_reader
 from . import schema_model as avro
 from .binary import Reader, read_whole
 from .edited_schema import edit_avro, find_former_names
@@ -103,8 +104,11 @@ class AvroDecoder(BatchDecoder):
 
     def _make_reader(self, writer: avro.Record, table: avro.Record) -> PayloadReader:
         read, columns = link_records(writer, table, self._struct, "")
-        what = writer.name or "an Avro value"
-        return choose_reader(_RecordReader(read, columns), lambda: plan_avro(*plan_struct(writer, columns)), what)
+
+        def make_native(module: Any) -> Any:
+            return module.Decoder.avro(*plan_struct(writer, columns), [])
+
+        return choose_reader(_RecordReader(read, columns), make_native, writer.name or "an Avro value")
 
 
 class _RecordReader(PayloadReader):

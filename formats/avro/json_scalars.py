@@ -69,13 +69,13 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
         case "uuid" if isinstance(reader, avro.Fixed):
             return lambda value: str(uuid.UUID(bytes=value))
         case "date":
-            return lambda days: _require_text(format_date(days), "date")
+            return format_date
         case str(logical) if "timestamp" in logical:
             meant = _get_logical_type(writer)
             millis = (meant if meant is not None and "timestamp" in meant else logical) in MILLIS
             zoned = not logical.startswith("local-")
             unit = _MICROS_PER_MILLI if millis else 1
-            return lambda value: _require_text(format_timestamp(value * unit, zoned), "timestamp")
+            return lambda value: format_timestamp(value * unit, zoned)
     if isinstance(reader, avro.Fixed) or (isinstance(reader, avro.Primitive) and reader.name == "bytes"):
         return lambda value: base64.b64encode(value).decode()
     if isinstance(reader, avro.Primitive) and reader.name == "string":
@@ -111,12 +111,6 @@ def _convert_decimal(value: bytes, written_scale: int, precision: int, scale: in
     return NumberText(f"{parse_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
 
 
-def _require_text(text: str | None, kind: str) -> str:
-    if text is None:
-        raise Misfit(f"the {kind} is outside the years 0001 to 9999, the range of dates in JSON")
-    return text
-
-
 def make_datum_writer(node: Scalar) -> FromJson:
     """Return a function that turns JSON values into Avro data. It raises Misfit for a value that does not fit."""
     if isinstance(node, avro.Enum):
@@ -134,8 +128,8 @@ def make_datum_writer(node: Scalar) -> FromJson:
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
-        layout = "<f" if node.name == "float" else "<d"
-        return lambda value: struct.pack(layout, read_floating(value, node.name))
+        packed = "<f" if node.name == "float" else "<d"
+        return lambda value: struct.pack(packed, read_floating(value, node.name))
     if node.name in _INT_BITS:
         return lambda value: write_varint(check_integer(value, _INT_BITS[node.name], node.name))
     if node.name == "boolean":

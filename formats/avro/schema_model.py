@@ -119,7 +119,12 @@ class Union(Node):
     @property
     def nullable(self) -> bool:
         """Return whether one of the branches is null."""
-        return any(is_null(branch) for branch in self.branches)
+        return self.null_number is not None
+
+    @property
+    def null_number(self) -> int | None:
+        """Return the number of the branch that is null; None if there is none."""
+        return next((number for number, branch in enumerate(self.branches) if is_null(branch)), None)
 
     @property
     def not_null(self) -> list[Node]:
@@ -173,31 +178,6 @@ def is_weightless(node: Node) -> bool:
     if isinstance(node, Fixed):
         return node.size == 0
     return is_null(node)
-
-
-def is_recursive(record: Record) -> bool:
-    """Return whether a record contains itself, or contains a record that does."""
-    done: set[int] = set()
-
-    def has_repeats(node: Node, inside: tuple[Node, ...]) -> bool:
-        match node:
-            case Record():
-                if id(node) in done:
-                    return False
-                if any(node is outer for outer in inside):
-                    return True
-                repeats = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
-                done.add(id(node))
-                return repeats
-            case Array():
-                return has_repeats(node.items, inside)
-            case Map():
-                return has_repeats(node.values, inside)
-            case Union():
-                return any(has_repeats(branch, inside) for branch in node.branches)
-        return False
-
-    return has_repeats(record, ())
 
 
 def parse_avro(text: str) -> Node:

@@ -204,17 +204,17 @@ def _is_first_of_month(days: int) -> bool:
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
-def format_date(days: int) -> str | None:
-    """Return the date that is this many days after 1970-01-01; None outside the years 0001 to 9999."""
+def format_date(days: int) -> str:
+    """Return the date that is this many days after 1970-01-01. Raises Misfit outside the years 0001 to 9999."""
     if not FIRST_DAY <= days <= LAST_DAY:
-        return None
+        raise Misfit("the date is outside the years 0001 to 9999, the range of dates in JSON")
     return (_EPOCH + datetime.timedelta(days)).date().isoformat()
 
 
-def format_timestamp(micros: int, zoned: bool) -> str | None:
-    """Return the time this many microseconds after 1970, with Z if `zoned`; None outside the years 0001 to 9999."""
+def format_timestamp(micros: int, zoned: bool) -> str:
+    """Return the time this many microseconds after 1970, with Z if `zoned`. Raises Misfit as `format_date` does."""
     if not FIRST_MICROS <= micros <= LAST_MICROS:
-        return None
+        raise Misfit("the timestamp is outside the years 0001 to 9999, the range of dates in JSON")
     text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")
     return text + "Z" if zoned else text
 

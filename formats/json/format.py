@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
 from ..core.spark_types import ROOT_COLUMN
-from ..native import choose_reader, plan_json
+from ..native import choose_reader
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edit_json, write_json_defaults
 from .schemas import schema_model as model
@@ -99,7 +99,7 @@ class JsonFormat:
 
     def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         reference = _JsonReader(layout)
-        reader = choose_reader(reference, reference.plan, "JSON")
+        reader = choose_reader(reference, reference.make_native, "JSON")
         return UniformDecoder(self.registry_format, layout.columns, resolve, reader)
 
     def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
@@ -118,9 +118,9 @@ class _JsonReader(PayloadReader):
         self._columns = make_struct_column(struct, "", node, timestamps)
         self._parser = DocumentParser(has_number_text(struct, node, timestamps), "it is empty", signed_zeros=True)
 
-    def plan(self) -> Callable[[Any], Any]:
-        """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
-        return plan_json(plan_column(self._columns, False), self._wrapped)
+    def make_native(self, module: Any) -> Any:
+        """Return the native decoder of the same columns. Raises Unplanned if it cannot do it."""
+        return module.Decoder.json(plan_column(self._columns, False), self._wrapped, [])
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:

@@ -25,7 +25,17 @@ from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import NativeWriter, Spec, make_json_writer
 from .document_rules import make_document_rules
-from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimeCells, TimestampCells
+from .plain_cells import (
+    CONTAINERS,
+    LEAVES,
+    JsonCells,
+    LeafCells,
+    make_kept_cells,
+    make_time_cells,
+    make_timestamp_cells,
+    write_finite,
+    write_strings,
+)
 from .schemas import schema_model as model
 from .schemas.schema_parser import parse_json_schema
 from .schemas.schema_to_spark import make_spark_struct
@@ -160,7 +170,7 @@ class _Map(JsonCells):
     def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         values = model.find_part(node, "value")
-        self._key = StringCells(join_path(path, "key"))
+        self._key = LeafCells(join_path(path, "key"), write_strings)
         self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
@@ -203,16 +213,16 @@ def make_cells(
     if isinstance(data_type, T.VariantType):
         return VariantCells(path, level)
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
-        return KeptCells(path, node.types)
+        return make_kept_cells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return FiniteCells(path)
+        return LeafCells(path, write_finite, ("finite",))
     if isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
-        return TimestampCells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
+        return make_timestamp_cells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
     if is_time_of_day(data_type):
-        return TimeCells(path, data_type, timestamps)
-    for kind, make in LEAVES.items():
+        return make_time_cells(path, data_type, timestamps)
+    for kind, (write, native) in LEAVES.items():
         if isinstance(data_type, kind):
-            return make(path)
+            return LeafCells(path, write, native)
     raise UnsupportedTypeError(
         f"column '{path}' has type {data_type.simpleString()}, which cannot be written as text; leave the column out"
     )
