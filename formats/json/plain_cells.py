@@ -5,20 +5,19 @@ from __future__ import annotations
 import binascii
 import json
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from ..core.columns import NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import shorten_value, write_json
 from ..core.times_of_day import UNITS, check_times, write_times
 from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
+from .schemas.schema_model import find_value_types
 from .timestamps import EPOCH_UNITS, ISO, make_epoch_writer
 
 CONTAINERS = frozenset({"object", "array"})
@@ -39,25 +38,12 @@ def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | N
         value = _PARSER.document(_PARSER.text(text.encode()))
     except Undecodable:
         value = text  # not JSON: a string, if that is allowed
-    if "string" in types and (isinstance(value, str) or not _name_types(value) & types):
+    if "string" in types and (isinstance(value, str) or not find_value_types(value) & types):
         return None
-    if not _name_types(value) & types:
+    if not find_value_types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
         return f"'{shorten_value(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
     return write_json(value).encode()
-
-
-def _name_types(value: Any) -> frozenset[str]:
-    """Return the type names of a parsed value. A number with a point is not an integer, because drafts disagree."""
-    if isinstance(value, str):
-        return frozenset({"string"})
-    if isinstance(value, bool):
-        return frozenset({"boolean"})
-    if isinstance(value, NumberText):
-        return frozenset({"number"})
-    if isinstance(value, int):
-        return frozenset({"integer", "number"})
-    return frozenset({"null" if value is None else "object" if isinstance(value, dict) else "array"})
 
 
 _QUOTE = make_constant(b'"')

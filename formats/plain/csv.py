@@ -240,14 +240,15 @@ class _Texts(Column):
 
 def _choose_parser(data_type: T.DataType) -> Callable[[str], Any] | None:
     """Return a parser of texts into the values that a JSON document would have; None if that is the text itself."""
-    if isinstance(data_type, T.BooleanType):
-        return _parse_boolean
-    if isinstance(data_type, T.IntegralType):
-        return _parse_integer
-    if isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return _parse_floating
-    if isinstance(data_type, T.DecimalType):
-        return _parse_decimal
+    match data_type:
+        case T.BooleanType():
+            return _parse_boolean
+        case T.IntegralType():
+            return _parse_integer
+        case T.FloatType() | T.DoubleType():
+            return _parse_floating
+        case T.DecimalType():
+            return _parse_number
     return None
 
 
@@ -269,10 +270,6 @@ def _parse_floating(text: str) -> Any:
     return float(_parse_number(text).decode()) if len(text) < _LONGEST_NUMBER else _parse_number(text)
 
 
-def _parse_decimal(text: str) -> Any:
-    return _parse_number(text)
-
-
 def _parse_number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
         raise Misfit(f"'{shorten_value(text)}' is not a number")
@@ -286,11 +283,7 @@ class CsvEncoder(BatchEncoder):
         super().__init__(schema, None, "")
         self._dialect = dialect
         struct = replace_char_types(schema)
-        self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
-
-    def _cells(self, data_type: T.DataType, name: str) -> Cells:
-        text = isinstance(data_type, T.StringType)
-        return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
+        self._columns = [(_Quoted(field.name, dialect, field.dataType), field.nullable) for field in struct]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
@@ -304,12 +297,12 @@ class CsvEncoder(BatchEncoder):
 
 
 class _Quoted(Cells):
-    """Writes cells as fields. `cells` writes values of types other than string as JSON does."""
+    """Writes cells as fields. Values of types other than string are written as in JSON."""
 
-    def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
+    def __init__(self, path: str, dialect: Dialect, data_type: T.DataType) -> None:
         super().__init__(path)
         self._dialect = dialect
-        self._inner = cells
+        self._inner = None if isinstance(data_type, T.StringType) else make_cells(data_type, path)
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         if self._inner is None:
