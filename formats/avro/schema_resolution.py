@@ -148,7 +148,7 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
     readers, columns, refused = _link_branches(union, reader, data_type, path)
     members = {}
     for field in data_type.fields:
-        number = next((place for place in range(len(targets)) if field.name == f"member{place}"), None)
+        number = next((one for one in range(len(targets)) if field.name == f"member{one}"), None)
         if number is None:
             raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
         here = join_path(path, field.name)

@@ -46,6 +46,7 @@ def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | N
     return write_json(value).encode()
 
 
+_NULL = make_constant(b"null")
 _QUOTE = make_constant(b'"')
 
 _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
@@ -58,6 +59,11 @@ class JsonCells(Cells):
     """Turns a column into JSON values, and describes this to the native encoder."""
 
     native: Spec | None = None
+
+    def cells_or_null(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
+        """Return the cells of any array, with the JSON `null` where it is null. Raises as `cells` does."""
+        written = self.cells(array, rows, nullable)
+        return written.fill_null(_NULL) if written.null_count else written
 
     def plan(self) -> Spec:
         """Return the kind of the values for the native encoder. Raises Unplanned if it has no such kind."""

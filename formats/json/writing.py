@@ -42,7 +42,6 @@ from .schemas.schema_to_spark import make_spark_struct
 from .timestamps import ISO, read_timestamp_format
 from .variants import VariantCells
 
-_NULL = make_constant(b"null")
 _NOTHING = make_constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
 
@@ -119,8 +118,8 @@ class _Object(JsonCells):
         """Return the values of each member; null where one is left out."""
         columns = []
         for (_, cells, nulls), child in zip(self._members, array.flatten(), strict=True):
-            column = cells.cells(child, rows, nulls is not Nulls.REFUSED)
-            columns.append(column.fill_null(_NULL) if column.null_count and nulls is Nulls.WRITTEN else column)
+            write = cells.cells_or_null if nulls is Nulls.WRITTEN else cells.cells
+            columns.append(write(child, rows, nulls is not Nulls.REFUSED))
         return columns
 
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
@@ -160,9 +159,7 @@ class _Array(JsonCells):
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = find_list_bounds(array)
-        cells = self._element.cells(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
-        if cells.null_count:
-            cells = cells.fill_null(_NULL)
+        cells = self._element.cells_or_null(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
         return join_parts([make_constant(b"["), join_lists(cells, offsets, b","), make_constant(b"]")], len(array))
 
 
@@ -181,9 +178,7 @@ class _Map(JsonCells):
         offsets, entries = find_list_bounds(array)
         keys, values = entries.flatten()
         owners = np.repeat(rows, np.diff(offsets))
-        cells = self._value.cells(values, owners, self._nullable)
-        if cells.null_count:
-            cells = cells.fill_null(_NULL)
+        cells = self._value.cells_or_null(values, owners, self._nullable)
         pairs = join_parts([self._key.write_present(keys, owners), make_constant(b":"), cells], len(entries))
         return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 

@@ -38,7 +38,7 @@ from ..core.batches import PayloadReader, UniformDecoder, read_each
 from ..core.columns import Column, Misfit, NumberText, Problems, Rows, StructColumn, StructMember
 from ..core.events import EventBuffer
 from ..core.format import Decoder, Encoder, Layout, Resolve, Settings
-from ..core.framing import Undecodable
+from ..core.framing import Undecodable, decode_text
 from ..core.scalars import SPECIAL_FLOATS, shorten_value
 from ..core.spark_types import parse_spark_schema
 from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
@@ -162,10 +162,7 @@ class _Records:
 
     def fields(self, payload: bytes) -> list[str | None]:
         """Split a payload into fields. Raises Undecodable with the reason if it is not a record of the table."""
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+        text = decode_text(payload)
         if not text and self._columns > 1:
             raise Undecodable("it is empty")
         if text.startswith(_BYTE_ORDER_MARK):

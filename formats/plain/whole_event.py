@@ -15,8 +15,8 @@ from ..core.batches import PayloadReader, UniformDecoder, read_each
 from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..core.format import Decoder, Encoder, Layout, Resolve
-from ..core.framing import Undecodable
-from ..core.writing import NOT_UTF8, find_invalid_text
+from ..core.framing import decode_text
+from ..core.writing import NOT_UTF8, find_invalid_text, make_row_error
 
 
 def check_bare(format: str, encoding_id: int | None, codec: str) -> None:
@@ -110,14 +110,7 @@ class _WholeEventReader(PayloadReader):
             # Casting binary to string, Arrow checks that everything is UTF-8.
             return [payloads.to_arrow().cast(self._types[0])]
         except pa.ArrowInvalid:
-            return [pa.array(read_each(payloads, _decode_text, problems), pa.string())]
-
-
-def _decode_text(payload: bytes) -> str:
-    try:
-        return payload.decode()
-    except UnicodeDecodeError as error:
-        raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+            return [pa.array(read_each(payloads, decode_text, problems), pa.string())]
 
 
 class _WholeEventEncoder:
@@ -133,7 +126,5 @@ class _WholeEventEncoder:
             return column.cast(pa.large_binary())
         invalid = find_invalid_text(column)
         if invalid is not None:
-            raise InvalidRowError(
-                f"row {invalid} of the batch cannot be written: column '{batch.schema.names[0]}' is {NOT_UTF8}"
-            )
+            raise make_row_error(invalid, batch.schema.names[0], NOT_UTF8)
         return column.cast(pa.large_string()).cast(pa.large_binary())

@@ -27,7 +27,7 @@ from ..core.events import EventBuffer
 from ..core.format import Decoder, Encoder, Layout, Resolve, WriterSchema
 from ..core.framing import Undecodable
 from ..core.spark_types import fit_rows
-from ..core.writing import BINARY, BatchEncoder, make_constant
+from ..core.writing import BINARY, BatchEncoder, make_constant, make_row_error
 from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
 from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
@@ -250,13 +250,11 @@ class ProtobufEncoder(BatchEncoder):
             if value is None:
                 if nullable:
                     continue
-                raise InvalidRowError(
-                    f"row {row} of the batch cannot be written: column '{name}' is null, but the column is NOT NULL"
-                )
+                raise make_row_error(row, name, "null, but the column is NOT NULL")
             try:
                 put(message, value)
             except (ValueError, TypeError, OverflowError) as error:
-                raise InvalidRowError(f"row {row} of the batch cannot be written: column '{name}' is {error}") from None
+                raise make_row_error(row, name, error) from None
         try:
             payload = bytes(message.SerializeToString(deterministic=True))
             if self._has_json_texts:

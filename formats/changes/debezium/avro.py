@@ -201,8 +201,8 @@ class DebeziumAvroDecoder(BatchDecoder):
         return self._reader(OneWriter(Writer.of(self._layout.schema_text)))
 
     def _reader(self, find: WriterSearch) -> PayloadReader:
-        wanted, settings = self._layout.columns, self._layout.settings
-        return make_native_reader(_EnvelopeReader(wanted, self._table, settings, find), find, wanted)
+        columns, settings = self._layout.columns, self._layout.settings
+        return make_native_reader(_EnvelopeReader(columns, self._table, settings, find), find, columns)
 
 
 class _EnvelopeReader(AvroEnvelopeReader):
