@@ -36,19 +36,30 @@ class Unplanned(Exception):
     """Raised for something that the native code cannot do. The text says what."""
 
 
+def make_natively(make: Callable[[Any], Any], what: str) -> Any | None:
+    """Return what `make` makes by the native module; None if there is no such module, or it raises Unplanned.
+
+    `what` says in the log what Python does then.
+    """
+    module = native.get_module()
+    if module is None:
+        return None
+    try:
+        return make(module)
+    except (Unplanned, ValueError) as reason:
+        _log.info("%s in Python: %s", what, reason)
+        return None
+
+
 def choose_reader(reference: PayloadReader, make: Callable[[Any], Any], what: str) -> PayloadReader:
     """Return a native reader if there can be one, else the reference.
 
     `make` makes its decoder by the native module, and may raise Unplanned; `what` names the schema in the log.
     """
-    module = native.get_module()
-    if module is None:
-        return reference
-    try:
-        return NativeReader(make(module), reference)
-    except (Unplanned, ValueError) as reason:
-        _log.info("%s is decoded in Python: %s", what, reason)
-        return reference
+    reader: PayloadReader | None = make_natively(
+        lambda module: NativeReader(make(module), reference), f"{what} is decoded"
+    )
+    return reference if reader is None else reader
 
 
 class NativeReader(PayloadReader):
@@ -87,7 +98,12 @@ def merge_with_reference(
 
     `positions` are those of the payloads that the native decoder did not accept.
     """
-    others = _read_by_reference(reference, payloads, positions, padded, problems)
+    others = []
+    for begin in range(0, len(positions), PIECE_EVENTS):
+        here, part_problems = positions[begin : begin + PIECE_EVENTS], Problems()
+        others.append(reference.arrays(payloads.take(here), padded, part_problems))
+        for position, reason in part_problems.reasons.items():
+            problems.add(int(here[position]), reason)
     is_read = np.ones(len(payloads), np.bool_)
     is_read[positions] = False
     order = np.empty(len(payloads), np.int64)
@@ -100,31 +116,13 @@ def merge_with_reference(
     ]
 
 
-def _read_by_reference(
-    reference: PayloadReader, payloads: EventBuffer, positions: EventPositions, padded: bool, problems: Problems
-) -> list[list[pa.Array]]:
-    pieces = []
-    for begin in range(0, len(positions), PIECE_EVENTS):
-        here = positions[begin : begin + PIECE_EVENTS]
-        part_problems = Problems()
-        pieces.append(reference.arrays(payloads.take(here), padded, part_problems))
-        for position, reason in part_problems.reasons.items():
-            problems.add(int(here[position]), reason)
-    return pieces
-
-
 def make_json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
     """Return a writer of JSON documents, with `header` before each; None if there is no native encoder for the schema.
 
     `plan` may raise Unplanned.
     """
-    module = native.get_module()
-    if module is None:
-        return None
-    try:
-        encoder = module.JsonEncoder(plan(), header)
-    except (Unplanned, ValueError) as reason:
-        _log.info("JSON is encoded in Python: %s", reason)
+    encoder = make_natively(lambda module: module.JsonEncoder(plan(), header), "JSON is encoded")
+    if encoder is None:
         return None
 
     def write(values: pa.Array) -> pa.LargeBinaryArray | None:

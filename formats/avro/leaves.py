@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -182,12 +183,8 @@ def _make_plain(path: str, data_type: T.DataType) -> Column:
 
 
 def _make_integer(path: str, data_type: T.DataType) -> Column:
-    arrow_type = find_arrow_type(data_type)
-
-    def convert_one(value: int) -> int:
-        return check_integer(value, arrow_type.bit_width, data_type.simpleString())
-
-    return Leaf(path, arrow_type, convert_one, native=_PLAIN)
+    arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
+    return Leaf(path, arrow_type, partial(check_integer, bits=arrow_type.bit_width, kind=name), native=_PLAIN)
 
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:

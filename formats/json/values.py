@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,19 +146,13 @@ def _make_boolean(path: str, data_type: T.DataType) -> Column:
 
 
 def _make_integer(path: str, data_type: T.DataType) -> Column:
-    arrow_type = find_arrow_type(data_type)
-
-    def convert_one(value: Any) -> int:
-        return check_integer(value, arrow_type.bit_width, data_type.simpleString())
-
-    return Leaf(path, arrow_type, convert_one, kinds=_add_none(int), native=_NATIVE)
+    arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
+    exact = partial(check_integer, bits=arrow_type.bit_width, kind=name)
+    return Leaf(path, arrow_type, exact, kinds=_add_none(int), native=_NATIVE)
 
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
-
-    def convert_one(value: Any) -> float:
-        return read_floating(value, data_type.simpleString())
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         if not _FLOATS.issuperset(map(type, values)):
@@ -168,18 +162,14 @@ def _make_floating(path: str, data_type: T.DataType) -> Column:
             raise OverflowError
         return array
 
-    return Leaf(
-        path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE
-    )
+    exact = partial(read_floating, kind=data_type.simpleString())
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 
 def _make_decimal(path: str, data_type: T.DataType) -> Column:
     assert isinstance(data_type, T.DecimalType)
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-
-    def convert_one(value: Any) -> Decimal:
-        return read_decimal(value, precision, scale)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         texts = [
@@ -194,7 +184,8 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
             raise ValueError
         return strings.cast(arrow_type)
 
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
+    exact = partial(read_decimal, precision=precision, scale=scale)
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
 def _make_binary(path: str, data_type: T.DataType) -> Column:
@@ -219,13 +210,11 @@ def _make_date(path: str, data_type: T.DataType) -> Column:
 def _make_timestamp(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
 
-    def convert_one(value: Any) -> int:
-        return read_micros(value, isinstance(data_type, T.TimestampType))
-
     def count(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.string()).cast(arrow_type).view(pa.int64())
 
-    return make_moment_column(path, arrow_type, convert_one, count, kinds=_STRINGS, native=_NATIVE)
+    exact = partial(read_micros, zoned=isinstance(data_type, T.TimestampType))
+    return make_moment_column(path, arrow_type, exact, count, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_time(path: str, data_type: T.DataType) -> Column:
