@@ -26,7 +26,7 @@ from bench.decoding import ENCODING_ID, NARROW, WIDE, make_narrow_row, make_stru
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 
 NESTED = make_struct(
     id=LongType(),
@@ -46,12 +46,12 @@ def make_nested_row(chance: random.Random) -> dict[str, Any]:
 def list_ways(schema: StructType, rows: list[dict[str, Any]]) -> dict[str, Callable[[], Any]]:
     """Return the ways of reading the same events, by name."""
     format = find_format("avro")
-    text = format.schema_text(schema, "event", "bench")
+    text = format.schema_text(Layout(schema), "event", "bench")
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
-    events = EventBuffer.of_arrow(format.encoder(schema, text, ENCODING_ID).encode(batch))
-    payloads = format.encoder(schema, text).encode(batch).to_pylist()
+    events = EventBuffer.of_arrow(format.encoder(Layout(schema, text), ENCODING_ID).encode(batch))
+    payloads = format.encoder(Layout(schema, text)).encode(batch).to_pylist()
     writer = WriterSchema(text, "Avro", "")
-    decoder = format.decoder(schema, text, lambda _: writer)
+    decoder = format.decoder(Layout(schema, text), lambda _: writer)
     parsed = fastavro.parse_schema(json.loads(text))
     assert decoder.decode_valid(events)[0].equals(batch)
 

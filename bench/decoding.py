@@ -38,7 +38,7 @@ from pyspark_pravega import native
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 
 ENCODING_ID = 7
@@ -133,14 +133,14 @@ class Case:
     def work(self) -> tuple[Callable[[], Any], int, int]:
         """What is measured, how many events it takes and their bytes."""
         chosen = find_format(self.format)
-        text = chosen.schema_text(self.table or self.schema, "event", "bench")
+        text = chosen.schema_text(Layout(self.table or self.schema), "event", "bench")
         if self.events is not None:
             writer = WriterSchema(text, str(chosen.registry_format), "")
-            decoder = chosen.decoder(self.schema, text, lambda encoding_id: writer)
+            decoder = chosen.decoder(Layout(self.schema, text), lambda encoding_id: writer)
             events = self.events
             return (lambda: decoder.decode_valid(events)), len(events), int(events.lengths.sum())
         assert self.batch is not None
-        encoder = chosen.encoder(self.schema, text, ENCODING_ID)
+        encoder = chosen.encoder(Layout(self.schema, text), ENCODING_ID)
         batch = self.batch
         size = encoder.encode(batch).nbytes - 8 * (batch.num_rows + 1)
         parts = [batch.slice(first, SPARK_BATCH) for first in range(0, batch.num_rows, SPARK_BATCH)]
@@ -165,7 +165,7 @@ def make_cases(count: int) -> Iterator[Case]:
     }
     for format_name, goals in {"avro": (10.0, 1.5), "json": (4.0, 0.8)}.items():
         for (shape, made), schema, goal in zip(rows.items(), (NARROW, WIDE), goals, strict=True):
-            encoder = find_format(format_name).encoder(schema, None, ENCODING_ID)
+            encoder = find_format(format_name).encoder(Layout(schema), ENCODING_ID)
             batch = pa.RecordBatch.from_pylist(made, schema=arrow_schema(schema))
             payloads = encoder.encode(batch)
             yield Case(f"{format_name} {shape}", format_name, schema, goal, events=EventBuffer.of_arrow(payloads))
@@ -183,7 +183,7 @@ def make_cases(count: int) -> Iterator[Case]:
     yield Case("its envelope as a struct", "json", ENVELOPE, 0, events=buffer)
     two = StructType([field for field in WIDE if field.name in ("id1", "at")])
     for format_name in ("avro", "json"):
-        encoder = find_format(format_name).encoder(WIDE, None, ENCODING_ID)
+        encoder = find_format(format_name).encoder(Layout(WIDE), ENCODING_ID)
         wide = pa.RecordBatch.from_pylist(rows["wide"], schema=arrow_schema(WIDE))
         payloads = encoder.encode(wide)
         if format_name == "json":

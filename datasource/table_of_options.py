@@ -10,7 +10,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
-from pyspark_pravega.formats.core.format import can_share_stream, find_format
+from pyspark_pravega.formats.core.format import Layout, can_share_stream, find_format
 from pyspark_pravega.sql import options as o
 
 from .kinds.opening import find_table_kind, load
@@ -121,7 +121,9 @@ def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema
         settings.format,
         "none",
         schema,
-        None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
+        None
+        if format.registry_format is not None
+        else format.schema_text(Layout(schema), stream.name, stream.scope) or None,
         routing_key=settings.routing_key,
         promised_key=promised,
         kind=find_kind_of_format(settings.format),

@@ -2,7 +2,7 @@
 
 A distribution that brings its own format imports what it needs from here (docs/formats/own.md):
 
-    from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format
+    from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format, Layout
 
 Readers of the code start at `core.format`: the protocols and the table of formats.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .changes.feed import ChangeFormat, changelog_schema
     from .core.arrow_types import arrow_schema
     from .core.events import EventBuffer, EventPositions
-    from .core.format import BadEvent, Decoder, Encoder, Format, Resolve, Settings, WriterSchema
+    from .core.format import BadEvent, Decoder, Encoder, Format, Layout, Resolve, Settings, WriterSchema
 
 __all__ = [
     "BadEvent",
@@ -26,6 +26,7 @@ __all__ = [
     "EventBuffer",
     "EventPositions",
     "Format",
+    "Layout",
     "Resolve",
     "Settings",
     "WriterSchema",

@@ -36,35 +36,30 @@ class Unplanned(Exception):
     """Raised for something that the native code cannot do. The text says what."""
 
 
-def wrap_column(name: str, column: Spec) -> Spec:
-    """Wrap one column in a struct, for events that are a single value."""
-    _, arrow_type, nullable, *_ = column
-    return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
+def make_natively(make: Callable[[Any], Any], what: str) -> Any | None:
+    """Return what `make` makes by the native module; None if there is no such module, or it raises Unplanned.
 
-
-def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
-    """Return a function that makes the native decoder of JSON. `value`: documents are values of the only column."""
-    return lambda module: module.Decoder.json(columns, value, [])
-
-
-def plan_avro(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
-    """Return a function that makes the native decoder of Avro."""
-    return lambda module: module.Decoder.avro(columns, plan, [])
-
-
-def choose_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
-    """Return a native reader if the plan allows one, else the reference.
-
-    `plan` may raise Unplanned; `what` names the schema in the log.
+    `what` says in the log what Python does then.
     """
     module = native.get_module()
     if module is None:
-        return reference
+        return None
     try:
-        return NativeReader(plan()(module), reference)
+        return make(module)
     except (Unplanned, ValueError) as reason:
-        _log.info("%s is decoded in Python: %s", what, reason)
-        return reference
+        _log.info("%s in Python: %s", what, reason)
+        return None
+
+
+def choose_reader(reference: PayloadReader, make: Callable[[Any], Any], what: str) -> PayloadReader:
+    """Return a native reader if there can be one, else the reference.
+
+    `make` makes its decoder by the native module, and may raise Unplanned; `what` names the schema in the log.
+    """
+    reader: PayloadReader | None = make_natively(
+        lambda module: NativeReader(make(module), reference), f"{what} is decoded"
+    )
+    return reference if reader is None else reader
 
 
 class NativeReader(PayloadReader):
@@ -103,7 +98,12 @@ def merge_with_reference(
 
     `positions` are those of the payloads that the native decoder did not accept.
     """
-    others = _read_by_reference(reference, payloads, positions, padded, problems)
+    others = []
+    for begin in range(0, len(positions), PIECE_EVENTS):
+        here, part_problems = positions[begin : begin + PIECE_EVENTS], Problems()
+        others.append(reference.arrays(payloads.take(here), padded, part_problems))
+        for position, reason in part_problems.reasons.items():
+            problems.add(int(here[position]), reason)
     is_read = np.ones(len(payloads), np.bool_)
     is_read[positions] = False
     order = np.empty(len(payloads), np.int64)
@@ -116,31 +116,13 @@ def merge_with_reference(
     ]
 
 
-def _read_by_reference(
-    reference: PayloadReader, payloads: EventBuffer, positions: EventPositions, padded: bool, problems: Problems
-) -> list[list[pa.Array]]:
-    pieces = []
-    for begin in range(0, len(positions), PIECE_EVENTS):
-        here = positions[begin : begin + PIECE_EVENTS]
-        part_problems = Problems()
-        pieces.append(reference.arrays(payloads.take(here), padded, part_problems))
-        for position, reason in part_problems.reasons.items():
-            problems.add(int(here[position]), reason)
-    return pieces
-
-
 def make_json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
     """Return a writer of JSON documents, with `header` before each; None if there is no native encoder for the schema.
 
     `plan` may raise Unplanned.
     """
-    module = native.get_module()
-    if module is None:
-        return None
-    try:
-        encoder = module.JsonEncoder(plan(), header)
-    except (Unplanned, ValueError) as reason:
-        _log.info("JSON is encoded in Python: %s", reason)
+    encoder = make_natively(lambda module: module.JsonEncoder(plan(), header), "JSON is encoded")
+    if encoder is None:
         return None
 
     def write(values: pa.Array) -> pa.LargeBinaryArray | None:

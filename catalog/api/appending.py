@@ -277,7 +277,6 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
     with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
         reader = _open_reader(rows)
         columns = replace_char_types(described.schema)
-        assert isinstance(columns, StructType)
         batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=settings)
         refuse_stream_column(options, "in Python without Spark")

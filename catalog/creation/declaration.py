@@ -27,7 +27,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
-from pyspark_pravega.formats.core.format import Format, find_format, list_format_names
+from pyspark_pravega.formats.core.format import Format, Layout, find_format, list_format_names
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -77,7 +77,8 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     bad_events = read_bad_event_rule(options, stream)
     comment, text, writer = properties.get("comment"), "", find_format(settings.format)
     if columns.fields:
-        text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
+        layout = Layout(columns, settings=settings.format_settings)
+        text = writer.schema_text(layout, stream.name, stream.scope, comment)
     return Declaration(
         stream, settings, options, comment, request.adopt, text, writer, writer.registry_format or "", bad_events
     )

@@ -29,7 +29,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.columns import find_column
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream
 
@@ -183,7 +183,8 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
             "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."
         )
     try:
-        text = find_format(format).schema_text(values, stream.name, stream.scope, properties.get("comment"), settings)
+        layout = Layout(values, settings=settings)
+        text = find_format(format).schema_text(layout, stream.name, stream.scope, properties.get("comment"))
     except UnsupportedTypeError as error:
         raise UnsupportedTypeError(
             f"'{o.VALUE_FORMAT.key}'='{format}' does not fit the columns outside the key: {error.message}"

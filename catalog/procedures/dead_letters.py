@@ -76,7 +76,6 @@ class _Letters:
     def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
         columns = replace_char_types(source.schema)
-        assert isinstance(columns, StructType)
         self.columns = columns
         resolve = WriterSchemas(catalog.pravega.config, source.stream)
         if catalog.pravega.config.registry_uri is not None:

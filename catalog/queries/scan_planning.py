@@ -156,7 +156,6 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
     columns = replace_char_types(StructType(list(map_fields_by_name(request.columns).values())))
-    assert isinstance(columns, StructType)
     return can_evaluate(request.conditions, columns)
 
 

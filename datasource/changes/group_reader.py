@@ -169,7 +169,7 @@ def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: Struc
         ]
     )
     resolve = plan.writer_schemas if table.framed else None
-    decoder = find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
+    decoder = table.make_decoder(schema, resolve)
     limit_expansion(decoder, plan.max_expansion)
     return decoder
 

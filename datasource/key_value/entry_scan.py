@@ -122,7 +122,6 @@ def plan_entries(opened: OpenTable, rows: WantedRows) -> PlannedScan:
         )
     keys = require_keys(table)
     schema = replace_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
-    assert isinstance(schema, StructType)
     entries = open_same_entries(opened.pravega, table)
     sizes = entries.sizes()
     ranges = find_key_ranges(keys, rows.conditions)

@@ -97,7 +97,7 @@ def make_value_encoder(table: StreamTable, rows: StructType) -> Callable[[pa.Rec
     Raises InvalidSchemaError for rows that do not fit the table.
     """
     columns = select_value_columns(table, rows)
-    encoder = table.make_encoder(columns, None)
+    encoder = table.make_encoder(columns)
     return lambda batch: list(encoder.encode(batch.select(columns.names)).to_pylist())
 
 

@@ -30,7 +30,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Layout, find_format
 from pyspark_pravega.sql.identifiers import check_new_stream
 from pyspark_pravega.sql.options import ROUTING_KEY_OF_ALL
 
@@ -130,7 +130,7 @@ class DeadLetters:
         self._source = source
         self._partition = partition
         self._work = work
-        self._encoder = find_format(_FORMAT).encoder(COLUMNS)
+        self._encoder = find_format(_FORMAT).encoder(Layout(COLUMNS))
         self._appender: SegmentAppender | None = None
 
     def write(self, letters: Sequence[Letter]) -> None:
@@ -213,7 +213,7 @@ def make_target_of_table(pravega: Pravega, rule: BadEventRule) -> None:
 def create_target(pravega: Pravega, target: Stream) -> None:
     """Make a dead-letter stream, unless another task has just made it. Raises InvalidNameError."""
     check_new_stream(target.name)
-    text = find_format(_FORMAT).schema_text(COLUMNS, target.name, target.scope)
+    text = find_format(_FORMAT).schema_text(Layout(COLUMNS), target.name, target.scope)
     properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
     try:
         pravega.controller.create_stream(target, StreamConfiguration(tags=make_tags(properties)))

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.changes.feed import is_change_format
-from pyspark_pravega.formats.core.format import Decoder, Encoder, Resolve, find_format
+from pyspark_pravega.formats.core.format import Decoder, Encoder, Layout, Resolve, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
@@ -216,23 +216,20 @@ class StreamTable:
         """Return the table as a statement asked for it, which gives these fields of `changes`."""
         return replace(self, asked=replace(self.asked, **changes))
 
+    def make_decoder(self, columns: StructType, resolve: Resolve | None = None) -> Decoder:
+        """Return a decoder of some columns. `resolve` looks schemas up if events carry the registry's header."""
+        layout = Layout(columns, self.schema_text, self.settings)
+        return find_format(self.format).decoder(layout, resolve if self.framed else None)
+
+    def make_encoder(self, rows: StructType, encoding_id: int | None = None) -> Encoder:
+        """Return an encoder of rows, with the registry's header if there is an id. Raises InvalidSchemaError."""
+        layout = Layout(rows, self.schema_text, self.settings)
+        return find_format(self.format).encoder(layout, encoding_id, REGISTRY_CODECS[self.codec])
+
     @property
     def framed(self) -> bool:
         """Return whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
-
-    def make_encoder(self, rows: StructType, encoding_id: int | None) -> Encoder:
-        """Return the encoder of rows. `encoding_id` is that in the header of events; None for events without one.
-
-        Raises InvalidSchemaError for rows that do not fit the table.
-        """
-        codec = REGISTRY_CODECS[self.codec]
-        return find_format(self.format).encoder(rows, self.schema_text, encoding_id, codec, self.settings)
-
-    def make_decoder(self, columns: StructType, resolve: Resolve | None = None) -> Decoder:
-        """Return the decoder of some columns. `resolve` finds writers' schemas, if events have the header."""
-        resolve = resolve if self.framed else None
-        return find_format(self.format).decoder(columns, self.schema_text, resolve, self.settings)
 
     @property
     def is_bytes(self) -> bool:

@@ -14,9 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Resolve, Settings
-
-NOTHING: Settings = {}
+from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Layout, Resolve
 
 
 class KeyValueFormat:
@@ -25,14 +23,12 @@ class KeyValueFormat:
     name = "keyvalue"
     registry_format = None  # the schema registry has nothing to do with it: the columns are kept with the stream
 
-    def schema_text(
-        self, schema: StructType, name: str, namespace: str, comment: str | None = None, settings: Settings = NOTHING
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         """Return the text that is kept with the stream; `spark_schema` gives back the same columns."""
-        for field in schema:
+        for field in layout.columns:
             if isinstance(field.dataType, (StructType, ArrayType, MapType, BinaryType)):
                 raise UnsupportedTypeError(f"column '{field.name}' is not a plain value, which format keyvalue needs")
-        return json.dumps(schema.jsonValue())
+        return json.dumps(layout.columns.jsonValue())
 
     def spark_schema(self, schema_text: str) -> StructType:
         return StructType.fromJson(json.loads(schema_text))
@@ -40,26 +36,13 @@ class KeyValueFormat:
     def type_name(self, schema_text: str) -> str:
         raise InvalidSchemaError("keyvalue events have no type")  # asked only of formats of the registry
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NOTHING,
-    ) -> Decoder:
-        """Make a decoder of the columns that a query needs, which are those of `reader_schema`."""
-        return KeyValueDecoder(reader_schema)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        """Make a decoder of the columns that a query needs, which are those of the layout."""
+        return KeyValueDecoder(layout.columns)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NOTHING,
-    ) -> Encoder:
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder of rows with these columns."""
-        return KeyValueEncoder(schema)
+        return KeyValueEncoder(layout.columns)
 
 
 class KeyValueDecoder:

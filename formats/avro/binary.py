@@ -33,11 +33,11 @@ def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
     try:
         value, end = reader(payload, 0)
     except (IndexError, struct.error):
-        raise Undecodable(_CUT_OFF) from None
+        value, end = None, len(payload) + 1
     if end == len(payload):
         return value
     if end > len(payload):
-        raise Undecodable(_CUT_OFF)
+        raise Undecodable(_CUT_OFF if payload else "it is empty")
     if padded and payload.count(0, end) == len(payload) - end:
         return value
     raise Undecodable(f"it has {len(payload) - end} bytes more than its schema accounts for")

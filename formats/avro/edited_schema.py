@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.spark_types import SPARK_METADATA, split_comment
+from ..core.spark_types import replace_description
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .schema_to_spark import list_targets
@@ -90,7 +90,7 @@ def _edit_field(
     if column.source != column.field.name:
         convert_field_to_avro(column.field, full_name)  # only to check the name
         field = field | {"name": column.field.name, "aliases": [*field.get("aliases", []), column.source]}
-    return _replace_description(field, column.field)
+    return replace_description(field, column.field.metadata, "doc")
 
 
 def _edit_type(node: Any, column: EditedColumn, timestamps: str, namespace: str, path: str) -> Any:
@@ -123,9 +123,3 @@ def _edit_container(node: Any, parts: Sequence[EditedColumn], timestamps: str, n
     raise UnsupportedOperationError(
         f"Column {path} {what}, in a schema made by another program, so nothing in it can be changed here."
     )
-
-
-def _replace_description(field: dict[str, Any], column: StructField) -> dict[str, Any]:
-    comment, metadata = split_comment(column.metadata)
-    said = ({} if comment is None else {"doc": comment}) | ({SPARK_METADATA: metadata} if metadata else {})
-    return {key: value for key, value in field.items() if key not in ("doc", SPARK_METADATA)} | said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,20 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Problems, StructColumn, require_values
+from ..core.batches import BatchDecoder, PayloadReader, read_each
+from ..core.columns import Problems, StructColumn
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
-from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
+from ..core.spark_types import ROOT_COLUMN
+from ..native import choose_reader
 from . import schema_model as avro
-from .binary import Reader, make_skipping_reader, read_whole
+from .binary import Reader, read_whole
 from .edited_schema import edit_avro, find_former_names
-from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
-from .schema_resolution import link, link_records
+from .native_plan import plan_struct
+from .schema_resolution import link_records
 from .schema_to_spark import convert_avro_to_spark
-from .spark_to_schema import MICROS, convert_spark_to_avro, read_timestamp_unit
+from .spark_to_schema import convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder
 
 
@@ -38,16 +38,9 @@ class AvroFormat:
     any_keys = False
     """Whether maps may have keys that are not strings."""
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
-        unit = read_timestamp_unit(settings)
-        return convert_spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
+        unit = read_timestamp_unit(layout.settings)
+        return convert_spark_to_avro(layout.columns, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
         return convert_avro_to_spark(schema_text)
@@ -67,25 +60,16 @@ class AvroFormat:
             return root.name
         return type(root).__name__.lower()
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return AvroDecoder(reader_schema, table_schema_text, resolve, read_timestamp_unit(settings))
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        return AvroDecoder(layout, resolve)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        text = schema_text or convert_spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
-        return AvroEncoder(schema, text, encoding_id, codec)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return AvroEncoder(layout.columns, layout.schema_text or _make_own_text(layout), encoding_id, codec)
+
+
+def _make_own_text(layout: Layout) -> str:
+    """Return the schema of events whose table keeps none."""
+    return convert_spark_to_avro(layout.columns, "event", "", timestamps=read_timestamp_unit(layout.settings))
 
 
 class AvroDecoder(BatchDecoder):
@@ -97,61 +81,34 @@ class AvroDecoder(BatchDecoder):
 
     format_name = "Avro"
 
-    def __init__(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        timestamps: str = MICROS,
-    ) -> None:
-        """Take the table's schema text, or without one the unit of timestamps: "micros" or "millis"."""
-        super().__init__(reader_schema, resolve)
-        struct = replace_char_types(reader_schema)
-        assert isinstance(struct, StructType)
+    def __init__(self, layout: Layout, resolve: Resolve | None = None) -> None:
+        super().__init__(layout.columns, resolve)
+        struct = replace_char_types(layout.columns)
         self._struct = struct
-        self._any_name = False
-        if not table_schema_text:
-            # Without columns there is no schema to resolve with.
-            if not struct.fields:
-                raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
-            table_schema_text = convert_spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
-            self._any_name = True
-        self._table = avro.parse_avro(table_schema_text)
+        self._any_name = not layout.schema_text
+        # Without columns there is no schema to resolve with.
+        if self._any_name and not struct.fields:
+            raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
+        self._table = avro.parse_avro(layout.schema_text or _make_own_text(layout))
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)
-        if isinstance(self._table, avro.Record):
-            if not isinstance(node, avro.Record):
-                raise InvalidSchemaError("it is not a record, unlike the table's schema")
-            if not self._any_name and not self._table.has_name_of(node):
-                raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
-            read, columns = link_records(node, self._table, self._struct, "")
-            return choose_reader(
-                _RecordReader(read, columns), lambda: plan_avro(*plan_struct(node, columns)), node.name
-            )
-        fields = self._struct.fields
-        if not fields:
-            counting = _ValueReader(make_skipping_reader(node), None, True)
-            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, plan_skipped_event(node)), "an Avro value")
-        read, column = link(node, self._table, fields[0].dataType, fields[0].name)
+        if not isinstance(self._table, avro.Record):
+            name = self._struct.names[0] if self._struct.names else ROOT_COLUMN
+            return self._make_reader(avro.enclose(node, name), avro.enclose(self._table, name))
+        if not isinstance(node, avro.Record):
+            raise InvalidSchemaError("it is not a record, unlike the table's schema")
+        if not self._any_name and not self._table.has_name_of(node):
+            raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
+        return self._make_reader(node, self._table)
 
-        def plan() -> Callable[[Any], Any]:
-            spec, steps = plan_column(node, column, fields[0].nullable)
-            return plan_avro(wrap_column(fields[0].name, spec), plan_value(steps))
+    def _make_reader(self, writer: avro.Record, table: avro.Record) -> PayloadReader:
+        read, columns = link_records(writer, table, self._struct, "")
 
-        return choose_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
+        def make_native(module: Any) -> Any:
+            return module.Decoder.avro(*plan_struct(writer, columns), [])
 
-
-def _read_values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
-    """Return the payloads' values, with `bad` in place of those that cannot be read."""
-    values = []
-    for row, payload in enumerate(payloads.payloads()):
-        try:
-            values.append(read_whole(reader, payload, padded))
-        except Undecodable as error:
-            problems.add(row, "it is empty" if not payload else str(error))
-            values.append(bad)
-    return values
+        return choose_reader(_RecordReader(read, columns), make_native, writer.name or "an Avro value")
 
 
 class _RecordReader(PayloadReader):
@@ -161,24 +118,5 @@ class _RecordReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         bad: Sequence[None] = [None] * self._columns.width
-        rows = _read_values(self._reader, payloads, padded, bad, problems)
+        rows = read_each(payloads, lambda payload: read_whole(self._reader, payload, padded), problems, bad)
         return self._columns.children(rows, np.arange(len(rows)), problems)
-
-
-class _ValueReader(PayloadReader):
-    """Reads values of a root that is not a record into the only column."""
-
-    def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
-        self._reader = reader
-        self._column = column
-        self._nullable = nullable
-
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        values = _read_values(self._reader, payloads, padded, None, problems)
-        if self._column is None:
-            return []
-        rows = np.arange(len(values))
-        array = self._column.build(values, rows, problems)
-        if not self._nullable:
-            require_values(array, self._column, rows, problems)
-        return [array]

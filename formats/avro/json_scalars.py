@@ -13,7 +13,7 @@ Format json has the same values for the same columns.
 
 from __future__ import annotations
 
-import binascii
+import base64
 import math
 import struct
 import uuid
@@ -23,22 +23,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core.columns import Misfit, NumberText, describe_kind
+from ..core.columns import Misfit, NumberText
 from ..core.scalars import (
-    FLOAT_LIMIT,
-    SPECIAL_FLOATS,
+    check_boolean,
+    check_integer,
     check_string,
     decode_base64,
     format_date,
     format_timestamp,
-    parse_days,
     parse_decimal,
-    parse_micros,
+    read_days,
+    read_decimal,
+    read_floating,
+    read_micros,
     shorten_value,
 )
 from . import schema_model as avro
 from .cells import write_varint
-from .leaves import MILLIS, Scalar, check_resolves, describe_type, make_symbol_finder
+from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
 FromJson = Callable[[Any], bytes]
@@ -57,7 +59,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     if isinstance(writer, avro.Enum):
         return make_symbol_finder(writer, reader)
     if isinstance(reader, avro.Primitive) and reader.name in ("float", "double"):
-        return _convert_float if reader.name == "float" else _convert_double
+        return _convert_float if reader.name == "float" else lambda value: _name_special_float(float(value))
     match _get_logical_type(reader):
         case "decimal":
             assert isinstance(reader, avro.Primitive | avro.Fixed)
@@ -67,34 +69,22 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
         case "uuid" if isinstance(reader, avro.Fixed):
             return lambda value: str(uuid.UUID(bytes=value))
         case "date":
-            return _convert_date
+            return format_date
         case str(logical) if "timestamp" in logical:
             meant = _get_logical_type(writer)
             millis = (meant if meant is not None and "timestamp" in meant else logical) in MILLIS
             zoned = not logical.startswith("local-")
-            return lambda value: _convert_timestamp(value * _MICROS_PER_MILLI if millis else value, zoned)
+            unit = _MICROS_PER_MILLI if millis else 1
+            return lambda value: format_timestamp(value * unit, zoned)
     if isinstance(reader, avro.Fixed) or (isinstance(reader, avro.Primitive) and reader.name == "bytes"):
-        return _encode_base64
+        return lambda value: base64.b64encode(value).decode()
     if isinstance(reader, avro.Primitive) and reader.name == "string":
         return decode_text
     return lambda value: value
 
 
-def decode_text(value: bytes) -> str:
-    """Decode the bytes of a string. Raises Misfit if they are not UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
-
-
 def _get_logical_type(node: Scalar) -> str | None:
     return None if isinstance(node, avro.Enum) else node.logical
-
-
-def _convert_double(value: float) -> Any:
-    number = float(value)
-    return number if math.isfinite(number) else _name_special_float(number)
 
 
 def _convert_float(value: float) -> Any:
@@ -107,7 +97,10 @@ def _convert_float(value: float) -> Any:
     return NumberText((text if np.float32(float(text)) == number else repr(float(number))).encode())
 
 
-def _name_special_float(number: float) -> str:
+def _name_special_float(number: float) -> float | str:
+    """Return a number, or the string that stands for it in JSON."""
+    if math.isfinite(number):
+        return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
@@ -116,24 +109,6 @@ def _convert_decimal(value: bytes, written_scale: int, precision: int, scale: in
     if abs(number) >= 10**_DIGITS:
         raise Misfit(f"the number is out of the range of decimal({precision},{scale})")
     return NumberText(f"{parse_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
-
-
-def _encode_base64(value: bytes) -> str:
-    return binascii.b2a_base64(value, newline=False).decode()
-
-
-def _convert_date(days: int) -> str:
-    return _require_text(format_date(days), "date")
-
-
-def _convert_timestamp(micros: int, zoned: bool) -> str:
-    return _require_text(format_timestamp(micros, zoned), "timestamp")
-
-
-def _require_text(text: str | None, kind: str) -> str:
-    if text is None:
-        raise Misfit(f"the {kind} is outside the years 0001 to 9999, the range of dates in JSON")
-    return text
 
 
 def make_datum_writer(node: Scalar) -> FromJson:
@@ -146,19 +121,20 @@ def make_datum_writer(node: Scalar) -> FromJson:
         case "uuid":
             return lambda value: _write_uuid(node, value)
         case "date":
-            return lambda value: write_varint(
-                _require_number(parse_days(check_string(value)), value, "date such as 2024-01-31")
-            )
+            return lambda value: write_varint(read_days(value))
         case str(logical) if logical not in avro.TIMES_OF_DAY:
             zoned, millis = not logical.startswith("local-"), logical in MILLIS
-            return lambda value: write_varint(_parse_timestamp(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
+            return lambda value: write_varint(read_micros(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
-        return lambda value: _write_floating(value, node.name)
+        packed = "<f" if node.name == "float" else "<d"
+        return lambda value: struct.pack(packed, read_floating(value, node.name))
     if node.name in _INT_BITS:
-        return lambda value: write_varint(_check_whole(value, node.name))
-    return _write_boolean if node.name == "boolean" else lambda value: _prefix_length(check_string(value).encode())
+        return lambda value: write_varint(check_integer(value, _INT_BITS[node.name], node.name))
+    if node.name == "boolean":
+        return lambda value: b"\1" if check_boolean(value) else b"\0"
+    return lambda value: _prefix_length(check_string(value).encode())
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:
@@ -167,51 +143,8 @@ def _write_symbol(node: avro.Enum, value: Any) -> bytes:
     return write_varint(node.symbols.index(value))
 
 
-def _write_boolean(value: Any) -> bytes:
-    if type(value) is not bool:
-        raise Misfit(f"expected true or false, found {describe_kind(value)}")
-    return b"\1" if value else b"\0"
-
-
-def _check_whole(value: Any, name: str) -> int:
-    if type(value) is not int:
-        raise Misfit(f"expected an integer, found {describe_kind(value)}")
-    limit = 1 << (_INT_BITS[name] - 1)
-    if not -limit <= value < limit:
-        raise Misfit(f"the integer {shorten_value(value)} is out of the range of {name}")
-    return value
-
-
-def _write_floating(value: Any, name: str) -> bytes:
-    if type(value) is str and value in SPECIAL_FLOATS:
-        number = SPECIAL_FLOATS[value]
-    elif type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {describe_kind(value)}")
-    else:
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if abs(number) >= (FLOAT_LIMIT if name == "float" else math.inf):
-            raise Misfit(f"the number {shorten_value(value)} is out of the range of {name}")
-    return struct.pack("<f" if name == "float" else "<d", number)
-
-
-def _require_number(number: int | None, value: Any, what: str) -> int:
-    if number is None:
-        raise Misfit(f"the string '{shorten_value(value)}' is not a {what}")
-    return number
-
-
-def _parse_timestamp(value: Any, zoned: bool) -> int:
-    rule = "with Z or an offset, such as 2024-01-31T12:00:00Z" if zoned else "without Z or offset"
-    return _require_number(parse_micros(check_string(value), zoned), value, f"timestamp {rule}")
-
-
 def _write_unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
-    if type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {describe_kind(value)}")
-    number = parse_decimal(value.decode() if type(value) is NumberText else str(value), node.precision, node.scale)
+    number = read_decimal(value, node.precision, node.scale)
     unscaled = int(Decimal((number.is_signed(), number.as_tuple().digits, 0)))
     size = node.size if isinstance(node, avro.Fixed) else (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     try:

@@ -10,19 +10,28 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType
+import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, parse_decimal
+from ..core.scalars import (
+    FIRST_DAY,
+    FIRST_MICROS,
+    LAST_DAY,
+    LAST_MICROS,
+    check_integer,
+    make_moment_column,
+    parse_decimal,
+)
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
-from ..core.times_of_day import UNITS, is_time_of_day, make_time_column
+from ..core.times_of_day import UNITS, make_time_column
 from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum
@@ -45,22 +54,19 @@ _PLAIN = ("plain",)
 """For the native decoder: the writer's type and the Arrow type say all."""
 
 
-def make_leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+def make_leaf_column(writer: Scalar, reader: Scalar, data_type: T.DataType, path: str) -> Column:
     """Return the column of the reader's type that reads values of the writer's type.
 
     Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
     """
     check_resolves(writer, reader, path)
-    if isinstance(writer, avro.Enum) or isinstance(reader, avro.Enum):
-        return _make_enum(writer, reader, data_type, path)
-    make = _choose_maker(writer, reader)
-    column = make(path, data_type)
-    if column is None:
+    kinds, make = _choose_maker(writer, reader)
+    if not isinstance(data_type, kinds):
         raise InvalidSchemaError(
             f"column '{path}' should be read as {data_type.simpleString()}, but the table's schema says "
             f"{describe_type(reader)}"
         )
-    return column
+    return make(path, data_type)
 
 
 def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
@@ -132,147 +138,110 @@ def describe_type(node: avro.Node) -> str:
     return type(node).__name__.lower()
 
 
-_Make = Callable[[str, DataType], Column | None]
+_Kinds = tuple[type[T.DataType], ...]
+_Make = Callable[[str, Any], Column]
 
 
-def _choose_maker(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | avro.Fixed) -> _Make:
+def _choose_maker(writer: Scalar, reader: Scalar) -> tuple[_Kinds, _Make]:
+    """Return the Spark types that a column of the reader's type may have, and a function that makes the column."""
+    if isinstance(writer, avro.Enum) or isinstance(reader, avro.Enum):
+        return (T.StringType,), lambda path, _: _make_enum(writer, reader, path)
     if reader.logical == "decimal":
         scale = writer.scale if writer.logical == "decimal" else reader.scale
-        return lambda path, data_type: _make_decimal(path, data_type, scale)
-    if reader.logical == "uuid":
-        return _make_uuid if isinstance(reader, avro.Fixed) else _make_string
+        return (T.DecimalType,), lambda path, data_type: _make_decimal(path, data_type, scale)
+    if reader.logical == "uuid" and isinstance(reader, avro.Fixed):
+        return (T.StringType,), _make_uuid
     if isinstance(reader, avro.Fixed):
-        return _make_binary
+        return (T.BinaryType,), _make_plain
     if reader.logical == "date":
-        return _make_date
+        return (T.DateType,), lambda path, data_type: _make_moment(path, data_type, 1)
     if reader.logical in avro.TIMES_OF_DAY:
         counted = UNITS[_find_time_unit(writer) or _find_time_unit(reader) or "us"]
-        return lambda path, data_type: _make_time(path, data_type, counted)
-    if reader.logical is not None:
+        return (T.TimeType,), lambda path, data_type: _make_time(path, data_type, counted)
+    if reader.logical is not None and reader.logical != "uuid":
         unit = writer.logical if writer.logical and "timestamp" in writer.logical else reader.logical
-        return lambda path, data_type: _make_timestamp(path, data_type, unit in MILLIS)
+        micros = 1000 if unit in MILLIS else 1
+        return (T.TimestampType, T.TimestampNTZType), lambda path, data_type: _make_moment(path, data_type, micros)
     if reader.name in ("float", "double"):
-        integral = writer.name in ("int", "long")
-        return lambda path, data_type: _make_floating(path, data_type, integral)
-    return {
-        "boolean": _make_boolean,
-        "int": _make_integer,
-        "long": _make_integer,
-        "bytes": _make_binary,
-        "string": _make_string,
-    }[reader.name]
+        return FLOATING_POINT, _make_floating if writer.name in ("int", "long") else _make_plain
+    by_name: dict[str, tuple[_Kinds, _Make]] = {
+        "boolean": ((T.BooleanType,), _make_plain),
+        "int": (WHOLE_NUMBERS, _make_integer),
+        "long": (WHOLE_NUMBERS, _make_integer),
+        "bytes": ((T.BinaryType,), _make_plain),
+        "string": ((T.StringType,), _make_string),
+    }
+    return by_name[reader.name]
 
 
 def _keep(value: Any) -> Any:
     return value
 
 
-def _make_boolean(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.bool_(), _keep, native=_PLAIN) if data_type.simpleString() == "boolean" else None
+def _make_plain(path: str, data_type: T.DataType) -> Column:
+    return Leaf(path, find_arrow_type(data_type), _keep, native=_PLAIN)
 
 
-def _make_integer(path: str, data_type: DataType) -> Column | None:
-    if type(data_type) not in WHOLE_NUMBERS:
-        return None
-    arrow_type = find_arrow_type(data_type)
-    limit = 1 << (arrow_type.bit_width - 1)
-
-    def convert_one(value: int) -> int:
-        if not -limit <= value < limit:
-            raise Misfit(f"the integer {value} is out of the range of {data_type.simpleString()}")
-        return value
-
-    return Leaf(path, arrow_type, convert_one, native=_PLAIN)
+def _make_integer(path: str, data_type: T.DataType) -> Column:
+    arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
+    return Leaf(path, arrow_type, partial(check_integer, bits=arrow_type.bit_width, kind=name), native=_PLAIN)
 
 
-def _make_floating(path: str, data_type: DataType, integral: bool) -> Column | None:
-    if type(data_type) not in FLOATING_POINT:
-        return None
+def _make_floating(path: str, data_type: T.DataType) -> Column:
+    """Return a column that reads whole numbers as floating-point numbers."""
     arrow_type = find_arrow_type(data_type)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
 
-    return Leaf(path, arrow_type, _keep, store=store if integral else None, native=_PLAIN)
+    return Leaf(path, arrow_type, _keep, store=store, native=_PLAIN)
 
 
-def _make_string(path: str, data_type: DataType) -> Column | None:
-    if not data_type.simpleString().startswith("string"):
-        return None
-
-    def convert_one(value: bytes) -> bytes:
-        try:
-            value.decode()
-        except UnicodeDecodeError as error:
-            raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
-        return value
-
-    return Leaf(path, pa.string(), convert_one, native=_PLAIN)
+def _make_string(path: str, data_type: T.DataType) -> Column:
+    return Leaf(path, pa.string(), decode_text, native=_PLAIN)
 
 
-def _make_binary(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.binary(), _keep, native=_PLAIN) if data_type.simpleString() == "binary" else None
+def decode_text(value: bytes) -> str:
+    """Decode the bytes of a string. Raises Misfit if they are not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
 
 
-def _make_uuid(path: str, data_type: DataType) -> Column | None:
-    if not data_type.simpleString().startswith("string"):
-        return None
-
+def _make_uuid(path: str, data_type: T.DataType) -> Column:
     def store(values: Sequence[bytes | None]) -> pa.Array:
         return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
 
     return Leaf(path, pa.string(), _keep, store=store, native=("uuid",))
 
 
-def _make_date(path: str, data_type: DataType) -> Column | None:
-    return _make_limited(path, pa.date32(), 1) if data_type.simpleString() == "date" else None
-
-
-def _make_limited(path: str, arrow_type: pa.DataType, unit: int) -> Column:
+def _make_moment(path: str, data_type: T.DataType, unit: int) -> Column:
     """Return a column of days, or of timestamps in a unit of microseconds, in the years 0001 to 9999."""
+    arrow_type = find_arrow_type(data_type)
     is_date = pa.types.is_date(arrow_type)
     stored, what = (pa.int32(), "date") if is_date else (pa.int64(), "timestamp")
-    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS // unit, LAST_MICROS // unit)
+    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS, LAST_MICROS)
     counted = "days" if is_date else "milliseconds" if unit > 1 else "microseconds"
 
-    def store(values: Sequence[int | None]) -> pa.Array:
+    def count(values: Sequence[int | None]) -> pa.Array:
         array = pa.array(values, stored)
-        return (array if unit == 1 else pc.multiply_checked(array, unit)).view(arrow_type)
-
-    def convert_all(values: Sequence[int | None]) -> pa.Array:
-        bounds = pc.min_max(pa.array(values, stored)).as_py()
-        if bounds["min"] is not None and not first <= bounds["min"] <= bounds["max"] <= last:
-            raise ValueError
-        return store(values)
+        return array if unit == 1 else pc.multiply_checked(array, unit)
 
     def convert_one(value: int) -> int:
-        if not first <= value <= last:
+        if not first <= value * unit <= last:
             raise Misfit(f"the {what} of {value} {counted} since 1970 is outside the years 0001 to 9999")
-        return value
+        return value * unit
 
-    native = ("days",) if is_date else ("moment", unit)
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, store=store, native=native)
+    return make_moment_column(path, arrow_type, convert_one, count, native=("days",) if is_date else ("moment", unit))
 
 
-def _make_time(path: str, data_type: DataType, unit: int) -> Column | None:
-    if not is_time_of_day(data_type):
-        return None
+def _make_time(path: str, data_type: T.DataType, unit: int) -> Column:
     return make_time_column(path, data_type, lambda value: value * unit, ("time", unit))
 
 
-def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
-    arrow_type = {
-        "timestamp": pa.timestamp("us", "UTC"),
-        "timestamp_ntz": pa.timestamp("us"),
-    }.get(data_type.simpleString())
-    return None if arrow_type is None else _make_limited(path, arrow_type, 1000 if millis else 1)
-
-
-def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
-    name = data_type.simpleString()
-    if not name.startswith("decimal("):
-        return None
-    precision, scale = (int(part) for part in name[8:-1].split(","))
+def _make_decimal(path: str, data_type: T.DecimalType, written_scale: int) -> Column:
+    precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
     wide_type = pa.decimal128(38, written_scale)
 
@@ -290,7 +259,7 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
     def convert_one(value: bytes) -> Decimal:
         number = int.from_bytes(value, "big", signed=True)
         if abs(number) >= 10**38:
-            raise Misfit(f"the number is out of the range of {name}")
+            raise Misfit(f"the number is out of the range of {data_type.simpleString()}")
         return parse_decimal(f"{number}E-{written_scale}", precision, scale)
 
     return Leaf(path, arrow_type, convert_one, fast=convert_all, native=("decimal", written_scale))
@@ -316,14 +285,9 @@ def make_symbol_finder(writer: avro.Enum, reader: Scalar) -> Callable[[int], str
     return find_symbol
 
 
-def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+def _make_enum(writer: Scalar, reader: Scalar, path: str) -> Column:
     """Return a column that reads symbols by number."""
     assert isinstance(writer, avro.Enum)
-    if not data_type.simpleString().startswith("string"):
-        raise InvalidSchemaError(
-            f"column '{path}' should be read as {data_type.simpleString()}, but the table's schema says "
-            f"{describe_type(reader)}"
-        )
     symbols = resolve_symbols(writer, reader)
     find_symbol = make_symbol_finder(writer, reader)
     texts = pa.array(symbols, pa.string())

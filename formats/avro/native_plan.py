@@ -21,9 +21,9 @@ def plan_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]
 def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
     """Plan a column of a writer's type. Raises Unplanned."""
     if isinstance(writer, avro.Union):
-        if len(writer.branches) != 2 or not writer.nullable or type(column) not in _SINGLE:
+        null_branch = writer.null_number
+        if len(writer.branches) != 2 or null_branch is None or type(column) not in _SINGLE:
             raise Unplanned(f"column '{column.path}' was written as a union of several types")
-        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
         spec, plan = plan_column(writer.branches[1 - null_branch], column, nullable)
         return spec, ("nullable", null_branch, plan)
     if avro.is_null(writer):
@@ -112,6 +112,31 @@ def _check_weight(node: avro.Array, where: str) -> None:
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 
 
+def _is_recursive(record: avro.Record) -> bool:
+    """Return whether a record contains itself, or contains a record that does."""
+    done: set[int] = set()
+
+    def has_repeats(node: avro.Node, inside: tuple[avro.Node, ...]) -> bool:
+        match node:
+            case avro.Record():
+                if id(node) in done:
+                    return False
+                if any(node is outer for outer in inside):
+                    return True
+                repeats = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
+                done.add(id(node))
+                return repeats
+            case avro.Array():
+                return has_repeats(node.items, inside)
+            case avro.Map():
+                return has_repeats(node.values, inside)
+            case avro.Union():
+                return any(has_repeats(branch, inside) for branch in node.branches)
+        return False
+
+    return has_repeats(record, ())
+
+
 class _Skips:
     """Plans how to skip values. Records that contain themselves or each other are listed and numbered."""
 
@@ -139,7 +164,7 @@ class _Skips:
         return plan or (_READ_AS[node.name],)
 
     def _record(self, node: avro.Record) -> Spec:
-        if not self._listing and not avro.is_recursive(node):
+        if not self._listing and not _is_recursive(node):
             return ("record", [self.plan(field.type) for field in node.fields])
         if self._listing:
             if not any(node is record for record in self._records):
@@ -157,13 +182,3 @@ class _Skips:
 def plan_skipping(node: avro.Node) -> Spec:
     """Plan how to skip a value. Raises Unplanned."""
     return _Skips().plan(node)
-
-
-def plan_skipped_event(writer: avro.Node) -> Spec:
-    """Plan events without any wanted column."""
-    return ("record", [(None, plan_skipping(writer))], [])
-
-
-def plan_value(plan: Spec) -> Spec:
-    """Plan events that are a single value, which is the only column."""
-    return ("record", [(0, plan)], [])

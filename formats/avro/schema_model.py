@@ -15,7 +15,7 @@ from pyspark.sql.types import TimeType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import SPARK_TYPE, is_valid_decimal, parse_spark_type
+from ..core.spark_types import ROOT_COLUMN, SPARK_TYPE, is_valid_decimal, parse_spark_type
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -119,12 +119,22 @@ class Union(Node):
     @property
     def nullable(self) -> bool:
         """Return whether one of the branches is null."""
-        return any(is_null(branch) for branch in self.branches)
+        return self.null_number is not None
+
+    @property
+    def null_number(self) -> int | None:
+        """Return the number of the branch that is null; None if there is none."""
+        return next((number for number, branch in enumerate(self.branches) if is_null(branch)), None)
 
     @property
     def not_null(self) -> list[Node]:
         """Return the branches except null."""
         return [branch for branch in self.branches if not is_null(branch)]
+
+
+def enclose(root: Node, name: str = ROOT_COLUMN) -> Record:
+    """Return a record whose only field is a root that need not be a record: values of both have the same bytes."""
+    return Record("", fields=[Field(name, root, False, None, (), {})])
 
 
 def is_null(node: Node) -> bool:
@@ -168,31 +178,6 @@ def is_weightless(node: Node) -> bool:
     if isinstance(node, Fixed):
         return node.size == 0
     return is_null(node)
-
-
-def is_recursive(record: Record) -> bool:
-    """Return whether a record contains itself, or contains a record that does."""
-    done: set[int] = set()
-
-    def has_repeats(node: Node, inside: tuple[Node, ...]) -> bool:
-        match node:
-            case Record():
-                if id(node) in done:
-                    return False
-                if any(node is outer for outer in inside):
-                    return True
-                repeats = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
-                done.add(id(node))
-                return repeats
-            case Array():
-                return has_repeats(node.items, inside)
-            case Map():
-                return has_repeats(node.values, inside)
-            case Union():
-                return any(has_repeats(branch, inside) for branch in node.branches)
-        return False
-
-    return has_repeats(record, ())
 
 
 def parse_avro(text: str) -> Node:

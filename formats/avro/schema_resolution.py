@@ -56,8 +56,8 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
         if avro.is_null(writer):
             return make_skipping_reader(writer), link(reader, reader, data_type, path)[1]
         return _link_single(writer, targets[0], data_type, path)
-    if len(writer.branches) == 2 and writer.nullable:
-        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
+    null_branch = writer.null_number
+    if len(writer.branches) == 2 and null_branch is not None:
         try:
             read, column = _link_single(writer.branches[1 - null_branch], targets[0], data_type, path)
             return make_nullable_reader(null_branch, read), column
@@ -148,7 +148,7 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
     readers, columns, refused = _link_branches(union, reader, data_type, path)
     members = {}
     for field in data_type.fields:
-        number = _find_member_place(field.name, len(targets))
+        number = next((one for one in range(len(targets)) if field.name == f"member{one}"), None)
         if number is None:
             raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
         here = join_path(path, field.name)
@@ -159,10 +159,6 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
     column = MembersColumn(path, find_arrow_type(data_type), members, columns_of_branches, refused)
     read = make_union_reader(readers) if isinstance(writer, avro.Union) else _tag_branch(readers[0])
     return read, column
-
-
-def _find_member_place(name: str, count: int) -> int | None:
-    return next((number for number in range(count) if name == f"member{number}"), None)
 
 
 def _tag_branch(reader: Reader) -> Reader:

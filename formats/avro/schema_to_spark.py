@@ -27,7 +27,6 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.spark_types import (
     LARGEST_SCHEMA,
-    ROOT_COLUMN,
     SPARK_MAP,
     SPARK_METADATA,
     SPARK_TYPE,
@@ -68,15 +67,8 @@ def convert_avro_to_spark(text: str) -> T.StructType:
 
 def make_spark_struct(root: avro.Node) -> T.StructType:
     """Return the columns of a parsed schema, as `convert_avro_to_spark` does."""
-    return limit_depth(lambda: _convert_root(root))
-
-
-def _convert_root(root: avro.Node) -> T.StructType:
-    visitor = _AvroToSpark()
-    if isinstance(root, avro.Record):
-        return visitor.record(root, "")
-    data_type, nullable = visitor.visit(root, ROOT_COLUMN)
-    return T.StructType([T.StructField(ROOT_COLUMN, data_type, nullable)])
+    record = root if isinstance(root, avro.Record) else avro.enclose(root)
+    return limit_depth(lambda: _AvroToSpark().record(record, ""))
 
 
 def list_targets(node: avro.Node) -> list[avro.Node]:

@@ -29,7 +29,7 @@ from pyspark_pravega.errors import InvalidNameError
 
 from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
-from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
+from ..core.spark_types import SPARK_MAP, SPARK_TYPE, describe_column, is_valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
 from ..core.times_of_day import UNITS, count_digits, is_time_of_day
 from .schema_model import TIMES_OF_DAY, is_valid_name
@@ -169,12 +169,7 @@ def _make_field(field: T.StructField, parent: str, avro_type: Any) -> dict[str, 
     default = read_initial_value(field)
     if default is not None:
         result = add_avro_default(result, _encode_default(default, field.dataType))
-    comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
-    if comment is not None:
-        result["doc"] = comment
-    if metadata:
-        result[SPARK_METADATA] = metadata
-    return result
+    return result | describe_column(drop_initial_value(field.metadata or {}), "doc")
 
 
 def add_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -57,21 +58,15 @@ class AvroEncoder(BatchEncoder):
     ) -> None:
         super().__init__(schema, encoding_id, codec)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
         # Refuses parts that no column can hold.
         make_spark_struct(node)
-        self._wrapped = not isinstance(node, avro.Record)
-        if isinstance(node, avro.Record):
-            self._root: ValueCells = _Record("", node, struct)
-        else:
-            self._root = _make_value_cells(node, struct[0].dataType, struct[0].name)
+        root = node if isinstance(node, avro.Record) else avro.enclose(node, struct.names[0])
+        self._root = _Record("", root, struct)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
-        rows = np.arange(len(struct))
-        root = struct.field(0) if self._wrapped else struct
-        return self.frame(self._root.all_parts(root, rows), len(struct))
+        return self.frame(self._root.parts(struct, np.arange(len(struct))), len(struct))
 
 
 class _Record(ValueCells):
@@ -165,7 +160,7 @@ class _Array(ValueCells):
 class _Map(ValueCells):
     def __init__(self, path: str, value: ValueCells) -> None:
         super().__init__(path)
-        self._key = _String(join_path(path, "key"))
+        self._key = _Leaf(join_path(path, "key"), _write_strings)
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -183,118 +178,90 @@ def _write_block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Pa
     return [write_varint_cells(lengths), join_lists(cells, offsets, b""), end]
 
 
-class _Boolean(ValueCells):
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [pc.if_else(array, make_constant(b"\1"), make_constant(b"\0"))]
+WriteParts = Callable[[pa.Array, Rows, ValueCells], Parts]
+"""Writes an array without nulls; the cells refuse what the schema does not allow."""
 
 
-class _Integer(ValueCells):
-    """Writes integers, dates, and timestamps in microseconds: the numbers that Arrow stores."""
+class _Leaf(ValueCells):
+    """Writes a column of plain values."""
 
-    _unit = 1
-
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        if not pa.types.is_temporal(array.type):
-            return [write_varint_cells(array.to_numpy().astype(np.int64))]
-        stored = pa.int32() if pa.types.is_date32(array.type) else pa.int64()
-        numbers = array.view(stored).to_numpy().astype(np.int64)
-        self.check_years(numbers, array.type, rows)
-        return [write_varint_cells(numbers // self._unit)]
-
-
-class _Millis(_Integer):
-    _unit = 1000
-
-
-class _Floating(ValueCells):
-    def __init__(self, path: str, stored: str) -> None:
+    def __init__(self, path: str, write: WriteParts) -> None:
         super().__init__(path)
-        self._stored = np.dtype(stored)
+        self._write = write
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        data = np.ascontiguousarray(array.to_numpy().astype(self._stored)).view(np.uint8)
-        return [make_binary_cells(data, self._stored.itemsize, len(array))]
+        return self._write(array, rows, self)
 
 
-class _Bytes(ValueCells):
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-        return [write_varint_cells(lengths), array.cast(BINARY)]
+def _write_booleans(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
+    return [pc.if_else(array, make_constant(b"\1"), make_constant(b"\0"))]
 
 
-class _String(ValueCells):
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells = encode_valid_text(array, self, rows)
-        return [write_varint_cells(pc.binary_length(cells).to_numpy()), cells]
+def _write_integers(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
+    return [write_varint_cells(array.to_numpy().astype(np.int64))]
 
 
-class _Uuid(_String):
-    """Writes a UUID as a string or as 16 bytes."""
-
-    def __init__(self, path: str, as_bytes: bool) -> None:
-        super().__init__(path)
-        self._as_bytes = as_bytes
-
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells = []
-        for text, row in zip(array.to_pylist(), rows, strict=True):
-            try:
-                cells.append(uuid.UUID(text).bytes)
-            except ValueError:
-                self.refuse(row, f"'{text[:40]}', which is not a UUID")
-        return [pa.array(cells, BINARY)] if self._as_bytes else super().parts(array, rows)
+def _write_moments(array: pa.Array, rows: Rows, cells: ValueCells, unit: int = 1) -> Parts:
+    """Write dates, or timestamps in a unit of microseconds."""
+    stored = pa.int32() if pa.types.is_date32(array.type) else pa.int64()
+    numbers = array.view(stored).to_numpy().astype(np.int64)
+    cells.check_years(numbers, array.type, rows)
+    return [write_varint_cells(numbers // unit)]
 
 
-class _Enum(ValueCells):
-    def __init__(self, path: str, enum: avro.Enum) -> None:
-        super().__init__(path)
-        self._enum = enum
-        self._symbols = pa.array(enum.symbols, pa.large_string())
-
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        numbers = pc.index_in(array.cast(pa.large_string()), self._symbols)
-        if numbers.null_count:
-            index = pc.index(numbers.is_null(), True).as_py()
-            symbols = ", ".join(self._enum.symbols[:20])
-            self.refuse(
-                rows[index],
-                f"'{array[index].as_py()[:40]}', which is not a symbol of {describe_type(self._enum)}: {symbols}",
-            )
-        return [write_varint_cells(numbers.to_numpy().astype(np.int64))]
+def _write_times(array: pa.Array, rows: Rows, cells: ValueCells, data_type: DataType, unit: int) -> Parts:
+    return [write_varint_cells(check_times(array, rows, cells, data_type) // unit)]
 
 
-class _Fixed(ValueCells):
-    def __init__(self, path: str, size: int) -> None:
-        super().__init__(path)
-        self._size = size
-
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        wrong = pc.binary_length(array).to_numpy() != self._size
-        self.refuse_first(wrong, rows, f"binary of a length other than the {self._size} bytes of the schema's fixed")
-        return [array.cast(BINARY)]
+def _write_floating(array: pa.Array, rows: Rows, cells: ValueCells, stored: str) -> Parts:
+    data = np.ascontiguousarray(array.to_numpy().astype(stored))
+    return [make_binary_cells(data.view(np.uint8), data.itemsize, len(array))]
 
 
-class _Decimal(ValueCells):
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, lengths = write_decimal_cells(array)
-        return [write_varint_cells(lengths), cells]
+def _write_bytes(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
+    lengths = pc.binary_length(array).to_numpy().astype(np.int64)
+    return [write_varint_cells(lengths), array.cast(BINARY)]
 
 
-class _FixedDecimal(_Fixed):
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, wrong = write_fixed_decimal_cells(array, self._size)
-        self.refuse_first(wrong, rows, f"a number too large for the {self._size} bytes of the schema's fixed")
-        return [cells]
+def _write_strings(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
+    return _write_bytes(encode_valid_text(array, cells, rows), rows, cells)
 
 
-class _TimeOfDay(ValueCells):
-    def __init__(self, path: str, data_type: DataType, unit: str | None) -> None:
-        super().__init__(path)
-        self._type = data_type
-        self._unit = UNITS[unit or "us"]
+def _write_uuids(array: pa.Array, rows: Rows, cells: ValueCells, as_bytes: bool) -> Parts:
+    octets = []
+    for text, row in zip(array.to_pylist(), rows, strict=True):
+        try:
+            octets.append(uuid.UUID(text).bytes)
+        except ValueError:
+            cells.refuse(row, f"'{text[:40]}', which is not a UUID")
+    return [pa.array(octets, BINARY)] if as_bytes else _write_strings(array, rows, cells)
 
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [write_varint_cells(check_times(array, rows, self, self._type) // self._unit)]
+
+def _write_symbols(array: pa.Array, rows: Rows, cells: ValueCells, enum: avro.Enum, symbols: pa.Array) -> Parts:
+    numbers = pc.index_in(array.cast(pa.large_string()), symbols)
+    if numbers.null_count:
+        index = pc.index(numbers.is_null(), True).as_py()
+        some = ", ".join(enum.symbols[:20])
+        wrong = f"'{array[index].as_py()[:40]}', which is not a symbol of {describe_type(enum)}: {some}"
+        cells.refuse(rows[index], wrong)
+    return [write_varint_cells(numbers.to_numpy().astype(np.int64))]
+
+
+def _write_fixed(array: pa.Array, rows: Rows, cells: ValueCells, size: int) -> Parts:
+    wrong = pc.binary_length(array).to_numpy() != size
+    cells.refuse_first(wrong, rows, f"binary of a length other than the {size} bytes of the schema's fixed")
+    return [array.cast(BINARY)]
+
+
+def _write_decimals(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
+    octets, lengths = write_decimal_cells(array)
+    return [write_varint_cells(lengths), octets]
+
+
+def _write_fixed_decimals(array: pa.Array, rows: Rows, cells: ValueCells, size: int) -> Parts:
+    octets, wrong = write_fixed_decimal_cells(array, size)
+    cells.refuse_first(wrong, rows, f"a number too large for the {size} bytes of the schema's fixed")
+    return [octets]
 
 
 def _write_branch_number(branch: int) -> pa.Scalar:
@@ -306,12 +273,11 @@ def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueC
     if not isinstance(node, avro.Union):
         return _make_single_cells(node, data_type, path)
     numbers = {id(branch): number for number, branch in enumerate(node.branches)}
-    null_branch = next((number for number, branch in enumerate(node.branches) if avro.is_null(branch)), None)
     targets = list_targets(node)
     if len(targets) == 1:
         # For [int, long] and [float, double] the wider type is written.
         same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(targets[0])]
-        return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(targets[0], data_type, path))
+        return _Union(path, node.null_number, numbers[id(same[0])], _make_single_cells(targets[0], data_type, path))
     names = [f"member{number}" for number in range(len(targets))]
     if not isinstance(data_type, StructType) or sorted(data_type.names) != sorted(names):
         raise _make_mismatch_error(node, data_type, path)
@@ -319,7 +285,7 @@ def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueC
     for name, branch in zip(names, node.not_null, strict=True):
         cells = _make_single_cells(branch, data_type[name].dataType, join_path(path, name))
         members[name] = numbers[id(branch)], cells
-    return _Members(path, null_branch, members)
+    return _Members(path, node.null_number, members)
 
 
 def _name_kind(node: avro.Node) -> str:
@@ -335,14 +301,10 @@ def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> Value
         return _Array(path, _make_value_cells(node.items, data_type.elementType, join_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
         return _Map(path, _make_value_cells(node.values, data_type.valueType, join_path(path, "value")))
-    name = data_type.simpleString()
-    if isinstance(node, avro.Enum) and name.startswith("string"):
-        return _Enum(path, node)
-    if isinstance(node, avro.Fixed | avro.Primitive):
-        cells = _make_scalar_cells(node, data_type, path)
-        if cells is not None:
-            return cells
-    raise _make_mismatch_error(node, data_type, path)
+    write = _choose_writer(node, data_type)
+    if write is None:
+        raise _make_mismatch_error(node, data_type, path)
+    return _Leaf(path, write)
 
 
 def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
@@ -351,43 +313,49 @@ def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> Inv
     )
 
 
-def _make_scalar_cells(node: avro.Fixed | avro.Primitive, data_type: DataType, path: str) -> ValueCells | None:
-    """Return a writer of plain values, None if the types do not match."""
+def _choose_writer(node: avro.Node, data_type: DataType) -> WriteParts | None:
+    """Return what writes plain values, None if the types do not match."""
     name = data_type.simpleString()
+    is_text = name.startswith("string")
+    if isinstance(node, avro.Enum):
+        symbols = pa.array(node.symbols, pa.large_string())
+        return partial(_write_symbols, enum=node, symbols=symbols) if is_text else None
+    if not isinstance(node, avro.Fixed | avro.Primitive):
+        return None
+    size = node.size if isinstance(node, avro.Fixed) else None
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
             return None
-        return _FixedDecimal(path, node.size) if isinstance(node, avro.Fixed) else _Decimal(path)
+        return _write_decimals if size is None else partial(_write_fixed_decimals, size=size)
     if node.logical == "uuid":
-        return _Uuid(path, isinstance(node, avro.Fixed)) if name.startswith("string") else None
-    if isinstance(node, avro.Fixed):
-        return _Fixed(path, node.size) if name == "binary" else None
+        return partial(_write_uuids, as_bytes=size is not None) if is_text else None
+    if size is not None:
+        return partial(_write_fixed, size=size) if name == "binary" else None
     if node.logical in avro.TIMES_OF_DAY:
+        unit = UNITS[avro.find_time_unit(node.logical, node.name) or "us"]
         same = name == node.attributes.get(SPARK_TYPE)
-        return _TimeOfDay(path, data_type, avro.find_time_unit(node.logical, node.name)) if same else None
+        return partial(_write_times, data_type=data_type, unit=unit) if same else None
     if node.logical is not None:
         expected = "date" if node.logical == "date" else "timestamp"
         if node.logical.startswith("local-"):
             expected = "timestamp_ntz"
-        if name != expected:
-            return None
-        return _Millis(path) if node.logical.endswith("-millis") else _Integer(path)
-    make = _PRIMITIVES.get((node.name, "string" if name.startswith("string") else name))
-    return None if make is None else make(path)
+        unit = 1000 if node.logical.endswith("-millis") else 1
+        return partial(_write_moments, unit=unit) if name == expected else None
+    return _PRIMITIVES.get((node.name, "string" if is_text else name))
 
 
-_PRIMITIVES: dict[tuple[str, str], Callable[[str], ValueCells]] = {
-    ("boolean", "boolean"): _Boolean,
-    ("int", "tinyint"): _Integer,
-    ("int", "smallint"): _Integer,
-    ("int", "int"): _Integer,
-    ("long", "tinyint"): _Integer,
-    ("long", "smallint"): _Integer,
-    ("long", "int"): _Integer,
-    ("long", "bigint"): _Integer,
-    ("float", "float"): lambda path: _Floating(path, "<f4"),
-    ("double", "float"): lambda path: _Floating(path, "<f8"),
-    ("double", "double"): lambda path: _Floating(path, "<f8"),
-    ("bytes", "binary"): _Bytes,
-    ("string", "string"): _String,
+_PRIMITIVES: dict[tuple[str, str], WriteParts] = {
+    ("boolean", "boolean"): _write_booleans,
+    ("int", "tinyint"): _write_integers,
+    ("int", "smallint"): _write_integers,
+    ("int", "int"): _write_integers,
+    ("long", "tinyint"): _write_integers,
+    ("long", "smallint"): _write_integers,
+    ("long", "int"): _write_integers,
+    ("long", "bigint"): _write_integers,
+    ("float", "float"): partial(_write_floating, stored="<f4"),
+    ("double", "float"): partial(_write_floating, stored="<f8"),
+    ("double", "double"): partial(_write_floating, stored="<f8"),
+    ("bytes", "binary"): _write_bytes,
+    ("string", "string"): _write_strings,
 }

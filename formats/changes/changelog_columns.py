@@ -98,7 +98,6 @@ class ChangeColumns:
     ) -> None:
         """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
         struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
         self._find_encoding = encoding_of

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.batches import BatchDecoder, PayloadReader
+from ..core.batches import PayloadReader, UniformDecoder, read_each
 from ..core.columns import Problems, describe_kind
 from ..core.events import EventBuffer, EventPositions
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
@@ -45,23 +45,10 @@ class MaxwellJsonFormat(JsonFormat):
     name = "maxwell-json"
     changes = True
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return MaxwellJsonDecoder(reader_schema, resolve)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        return UniformDecoder(self.registry_format, layout.columns, resolve, _MaxwellReader(layout.columns))
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         raise UnsupportedOperationError(
             "rows cannot be written in format maxwell-json, whose events only Maxwell makes; use format debezium-json"
         )
@@ -84,19 +71,6 @@ class MaxwellJsonFormat(JsonFormat):
         return EventBuffer.of([]).starts
 
 
-class MaxwellJsonDecoder(BatchDecoder):
-    """Reads events. They describe themselves, so a writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
-        super().__init__(reader_schema, resolve)
-        self._reader = _MaxwellReader(reader_schema)
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
-
-
 class _MaxwellReader(PayloadReader):
     def __init__(self, schema: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
@@ -106,13 +80,7 @@ class _MaxwellReader(PayloadReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self.change(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(payloads, self.change, problems, NO_CHANGE)
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:

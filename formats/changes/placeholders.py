@@ -93,7 +93,6 @@ class Placeholder:
     def list_forms(self, columns: T.StructType) -> dict[str, list[Any]]:
         """Return the forms by column, for columns that can have one."""
         strings, forms = replace_char_types(columns), self.forms
-        assert isinstance(strings, T.StructType)
         return {field.name: forms for field in strings.fields if isinstance(field.dataType, _LARGE)}
 
 

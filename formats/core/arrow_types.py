@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
+from .spark_types import convert_parts
+
 # Before Spark 4.2 the times in Arrow columns are always in UTC, and the function takes no time zone.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """Return Spark's Arrow schema in UTC, with char(n) and varchar(n) as the strings that Spark reads."""
-    replaced = replace_char_types(schema)
-    assert isinstance(replaced, T.StructType)
-    return to_arrow_schema(replaced, **_IN_UTC)
+    return to_arrow_schema(replace_char_types(schema), **_IN_UTC)
 
 
 def find_arrow_type(data_type: T.DataType) -> pa.DataType:
@@ -35,23 +35,19 @@ def make_record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> p
     return pa.RecordBatch.from_struct_array(nothing).replace_schema_metadata(schema.metadata)
 
 
+@overload
+def replace_char_types(data_type: T.StructType) -> T.StructType: ...
+
+
+@overload
+def replace_char_types(data_type: T.DataType) -> T.DataType: ...
+
+
 def replace_char_types(data_type: T.DataType) -> T.DataType:
     """Replace char(n) and varchar(n) with string anywhere in a type, as Spark does before it reads or writes."""
     if isinstance(data_type, (T.CharType, T.VarcharType)):
         return T.StringType()
-    if isinstance(data_type, T.ArrayType):
-        return T.ArrayType(replace_char_types(data_type.elementType), data_type.containsNull)
-    if isinstance(data_type, T.MapType):
-        return T.MapType(
-            replace_char_types(data_type.keyType),
-            replace_char_types(data_type.valueType),
-            data_type.valueContainsNull,
-        )
-    if isinstance(data_type, T.StructType):
-        return T.StructType(
-            [T.StructField(f.name, replace_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
-        )
-    return data_type
+    return convert_parts(data_type, replace_char_types)
 
 
 def make_array(numbers: npt.NDArray[np.int64]) -> pa.Array:

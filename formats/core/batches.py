@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -224,10 +225,34 @@ class BatchDecoder(ABC):
         return source
 
 
+class UniformDecoder(BatchDecoder):
+    """Reads all events alike. They describe themselves, so a writer's schema only matters for the codec."""
+
+    def __init__(self, format_name: str, columns: StructType, resolve: Resolve | None, reader: PayloadReader) -> None:
+        super().__init__(columns, resolve)
+        self.format_name = format_name
+        self._reader = reader
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
 def limit_expansion(decoder: object, times: int) -> None:
     """Set how many times the stored bytes a decoder may decompress; one of another distribution has its own limits."""
     if isinstance(decoder, BatchDecoder):
         decoder.expansion.largest = times
+
+
+def read_each(payloads: EventBuffer, read: Callable[[bytes], Any], problems: Problems, bad: Any = None) -> list[Any]:
+    """Return what `read` makes of each payload, and `bad` in place of those for which it raises Undecodable."""
+    values = []
+    for row, payload in enumerate(payloads.payloads()):
+        try:
+            values.append(read(payload))
+        except Undecodable as error:
+            problems.add(row, str(error))
+            values.append(bad)
+    return values
 
 
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:

@@ -56,6 +56,19 @@ class Column(ABC):
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
+    def convert_each(
+        self, convert: Callable[[Any], Any], values: Sequence[Any], rows: Rows, problems: Problems
+    ) -> list[Any]:
+        """Return the converted values, None for a null and for a value for which `convert` raises Misfit."""
+        converted = []
+        for value, row in zip(values, rows, strict=True):
+            try:
+                converted.append(None if value is None else convert(value))
+            except Misfit as error:
+                self.note_misfit(row, error, problems)
+                converted.append(None)
+        return converted
+
     def note_misfit(self, row: int, reason: object, problems: Problems) -> None:
         """Note that the value of a row does not fit this column."""
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
@@ -96,18 +109,15 @@ class Leaf(Column):
                 return self._fast(values)
             except _CONVERSION_ERRORS:
                 pass  # One of them does not fit; which one is found below.
-        return self._store([self._one(value, row, problems) for value, row in zip(values, rows, strict=True)])
+        return self._store(self.convert_each(self._convert_one, values, rows, problems))
 
-    def _one(self, value: Any, row: int, problems: Problems) -> Any:
-        if value is None:
-            return None
+    def _convert_one(self, value: Any) -> Any:
         if value is NEGATIVE_ZERO and not pa.types.is_floating(self.type):
             value = 0
         try:
             return self._exact(value)
         except Misfit as error:
-            self.note_misfit(row, f"{error}{self.about}", problems)
-            return None
+            raise Misfit(f"{error}{self.about}") from None
 
 
 @dataclass(frozen=True)
@@ -218,18 +228,9 @@ class ListColumn(Column):
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
-            values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
+            values = self.convert_each(self.as_list, values, rows, problems)
         lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
         return [value for value in values if value is not None], lengths, make_list_offsets(values, lengths)
-
-    def _one(self, value: Any, row: int, problems: Problems) -> list[Any] | None:
-        if value is None:
-            return None
-        try:
-            return self.as_list(value)
-        except Misfit as error:
-            self.note_misfit(row, error, problems)
-            return None
 
 
 class MapColumn(Column):

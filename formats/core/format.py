@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Protocol
@@ -47,6 +47,19 @@ Settings = Mapping[str, str]
 NO_SETTINGS: Settings = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How rows become events: their columns, the table's schema text, and the settings of the table's format.
+
+    To read, `columns` are the table's, already cut down to what is needed; to write, those of the rows. Without a text
+    it is the one that `Format.schema_text` would make.
+    """
+
+    columns: StructType
+    schema_text: str | None = None
+    settings: Settings = field(default_factory=dict)
+
+
 class BadEvent(Exception):
     """Raised or recorded for an event that cannot be read. Internal to formats and their callers, who know its offset.
 
@@ -68,14 +81,14 @@ class Decoder(Protocol):
     For example:
 
         columns = StructType([StructField("id", IntegerType())])
-        decoder = find_format("json").decoder(columns)
+        decoder = find_format("json").decoder(Layout(columns))
         batch, bad = decoder.decode_valid(EventBuffer.of([b'{"id": 1}', b"{"]))
         print(batch.to_pylist(), bad)
     """
 
     @property
     def schema(self) -> pa.Schema:
-        """Return exactly `arrow_schema(reader_schema)`."""
+        """Return exactly `arrow_schema(layout.columns)`."""
         ...
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:
@@ -94,7 +107,7 @@ class Encoder(Protocol):
 
         columns = StructType([StructField("id", IntegerType())])
         rows = pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int32())})
-        print(find_format("json").encoder(columns).encode(rows).to_pylist())
+        print(find_format("json").encoder(Layout(columns)).encode(rows).to_pylist())
     """
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -112,7 +125,8 @@ class Format(Protocol):
     Formats are found by their names; docs/formats/own.md describes how to bring another one.
 
         format = find_format("avro")
-        text = format.schema_text(StructType([StructField("id", IntegerType())]), "temperatures", "plant")
+        layout = Layout(StructType([StructField("id", IntegerType())]))
+        text = format.schema_text(layout, "temperatures", "plant")
         assert format.spark_schema(text).fieldNames() == ["id"]
     """
 
@@ -131,15 +145,8 @@ class Format(Protocol):
         """Return whether events are changes of rows, as in a `ChangeFormat`; if it is missing, they are not."""
         ...
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
-        """Return the text to register for a table.
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
+        """Return the text to register for a table of this layout, which has no text yet.
 
         Raises UnsupportedTypeError or InvalidNameError naming the column that the format cannot hold.
         """
@@ -153,31 +160,14 @@ class Format(Protocol):
         """Return the name of the type, which the registry wants in addition to the text. Raises InvalidSchemaError."""
         ...
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        """Make a decoder of the columns of `reader_schema`: the table's schema, already cut down to what is needed.
-
-        `resolve=None` means events without registry header, written with the table's schema.
-        """
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        """Make a decoder. `resolve=None` means events without registry header, written with the table's schema."""
         ...
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        """Make an encoder of rows of `schema` by a text (None: the one that `schema_text` would make).
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        """Make an encoder. `encoding_id=None` means no registry header.
 
-        `encoding_id=None` means no registry header. `codec` is "", "gzip" or "snappy", or the registry's
-        name of one of these.
+        `codec` is "", "gzip" or "snappy", or the registry's name of one of these.
         """
         ...
 

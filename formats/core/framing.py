@@ -113,6 +113,14 @@ class Undecodable(ValueError):
         """How many bytes were decompressed in vain, as far as that is known."""
 
 
+def decode_text(payload: bytes) -> str:
+    """Return the text of an event. Raises Undecodable if it is not UTF-8."""
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+
+
 @dataclass(frozen=True)
 class Codec:
     """A way to compress payloads. `name` is our name, `registry_name` the schema registry's."""

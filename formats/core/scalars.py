@@ -7,12 +7,14 @@ import datetime
 import json
 import math
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from .columns import NEGATIVE_ZERO, Misfit, NumberText, describe_kind
+from .columns import NEGATIVE_ZERO, Leaf, Misfit, NumberText, describe_kind
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
@@ -49,6 +51,96 @@ def check_characters(text: str) -> str:
     except UnicodeEncodeError:
         raise Misfit("the string has half of a surrogate pair, which is not a character") from None
     return text
+
+
+def check_boolean(value: Any) -> bool:
+    """Return a JSON value that is true or false. Raises Misfit for any other."""
+    if type(value) is not bool:
+        raise Misfit(f"expected true or false, found {describe_kind(value)}")
+    return value
+
+
+def check_integer(value: Any, bits: int, kind: str) -> int:
+    """Return a JSON value that is a whole number of so many bits. Raises Misfit, which names the type `kind`."""
+    if type(value) is not int:
+        raise Misfit(f"expected an integer, found {describe_kind(value)}")
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise Misfit(f"the integer {shorten_value(value)} is out of the range of {kind}")
+    return value
+
+
+def read_floating(value: Any, kind: str) -> float:
+    """Return the `float` or `double` that a JSON value stands for, be it a string such as NaN. Raises Misfit."""
+    if type(value) is str and value in SPECIAL_FLOATS:
+        return SPECIAL_FLOATS[value]
+    if type(value) not in (float, int, NumberText):
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if abs(number) >= (FLOAT_LIMIT if kind == "float" else math.inf):
+        raise Misfit(f"the number {shorten_value(value)} is out of the range of {kind}")
+    return number
+
+
+def read_decimal(value: Any, precision: int, scale: int) -> Decimal:
+    """Return the decimal(precision, scale) that a JSON number stands for. Raises Misfit as `parse_decimal` does."""
+    if type(value) not in (int, NumberText):
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
+    return parse_decimal(value.decode() if type(value) is NumberText else str(value), precision, scale)
+
+
+def read_days(value: Any) -> int:
+    """Return the date that a JSON value stands for, as days since 1970-01-01. Raises Misfit if it is not a date."""
+    if type(value) is not str:
+        raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
+    days = parse_days(value)
+    if days is None:
+        raise Misfit(f"the string '{shorten_value(value)}' is not a date such as 2024-01-31")
+    return days
+
+
+def read_micros(value: Any, zoned: bool) -> int:
+    """Return the timestamp that a JSON value stands for, as `parse_micros` does. Raises Misfit if it is none."""
+    if type(value) is not str:
+        raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
+    micros = parse_micros(value, zoned)
+    if micros is None:
+        rule, sign = ("with Z or an offset", "Z") if zoned else ("without Z or offset", "")
+        example = f"2024-01-31T12:00:00.5{sign}"
+        raise Misfit(f"the string '{shorten_value(value)}' is not a timestamp {rule}, such as {example}")
+    return micros
+
+
+def make_moment_column(
+    path: str,
+    arrow_type: pa.DataType,
+    exact: Callable[[Any], int],
+    count: Callable[[Sequence[Any]], pa.Array],
+    *,
+    kinds: frozenset[type] | None = None,
+    native: tuple[Any, ...] | None = None,
+) -> Leaf:
+    """Return a column of dates or timestamps of the years 0001 to 9999, counted in days or microseconds since 1970.
+
+    `exact` returns the count that a value stands for, or raises Misfit; `count` returns those of all values, whatever
+    the year, or raises what Arrow raises.
+    """
+    is_date = pa.types.is_date(arrow_type)
+    stored, first, last = (pa.int32(), FIRST_DAY, LAST_DAY) if is_date else (pa.int64(), FIRST_MICROS, LAST_MICROS)
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, stored).view(arrow_type)
+
+    def convert_all(values: Sequence[Any]) -> pa.Array:
+        counts = count(values)
+        bounds = pc.min_max(counts).as_py()
+        if bounds["min"] is not None and not first <= bounds["min"] <= bounds["max"] <= last:
+            raise ValueError
+        return counts.view(arrow_type)
+
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=kinds, store=store, native=native)
 
 
 def parse_days(text: str) -> int | None:
@@ -112,17 +204,17 @@ def _is_first_of_month(days: int) -> bool:
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
-def format_date(days: int) -> str | None:
-    """Return the date that is this many days after 1970-01-01; None outside the years 0001 to 9999."""
+def format_date(days: int) -> str:
+    """Return the date that is this many days after 1970-01-01. Raises Misfit outside the years 0001 to 9999."""
     if not FIRST_DAY <= days <= LAST_DAY:
-        return None
+        raise Misfit("the date is outside the years 0001 to 9999, the range of dates in JSON")
     return (_EPOCH + datetime.timedelta(days)).date().isoformat()
 
 
-def format_timestamp(micros: int, zoned: bool) -> str | None:
-    """Return the time this many microseconds after 1970, with Z if `zoned`; None outside the years 0001 to 9999."""
+def format_timestamp(micros: int, zoned: bool) -> str:
+    """Return the time this many microseconds after 1970, with Z if `zoned`. Raises Misfit as `format_date` does."""
     if not FIRST_MICROS <= micros <= LAST_MICROS:
-        return None
+        raise Misfit("the timestamp is outside the years 0001 to 9999, the range of dates in JSON")
     text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")
     return text + "Z" if zoned else text
 

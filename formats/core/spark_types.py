@@ -9,7 +9,7 @@ from typing import Any
 
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 SPARK_TYPE = "spark.type"
 """The key for the exact Spark type of a column whose type in the text is coarser."""
@@ -48,6 +48,19 @@ def find_wider_number(one: T.DataType, other: T.DataType) -> T.DataType | None:
     return None
 
 
+def convert_parts(data_type: T.DataType, convert: Callable[[T.DataType], T.DataType]) -> T.DataType:
+    """Return a type whose fields, elements, or keys and values have converted types."""
+    match data_type:
+        case T.StructType():
+            fields = data_type.fields
+            return T.StructType([T.StructField(f.name, convert(f.dataType), f.nullable, f.metadata) for f in fields])
+        case T.ArrayType():
+            return T.ArrayType(convert(data_type.elementType), data_type.containsNull)
+        case T.MapType():
+            return T.MapType(convert(data_type.keyType), convert(data_type.valueType), data_type.valueContainsNull)
+    return data_type
+
+
 def order_like(data_type: T.DataType, other: T.DataType) -> T.DataType:
     """Return a type with the fields of its structs, at any depth, in the order that another type has for the same."""
     match data_type, other:
@@ -65,6 +78,31 @@ def order_like(data_type: T.DataType, other: T.DataType) -> T.DataType:
             keys, values = data_type.keyType, order_like(data_type.valueType, other.valueType)
             return T.MapType(keys, values, data_type.valueContainsNull)
     return data_type
+
+
+def fit_rows(rows: T.StructType, table: T.StructType, *, widening: bool = False) -> T.StructType:
+    """Return the columns of rows under the table's rules on nulls; `widening`: the table may have wider numbers.
+
+    Raises InvalidSchemaError for a column that the other side lacks, or that cannot be written as the table's type.
+    """
+    columns = {field.name: field for field in table.fields}
+    for name in columns:
+        if name not in rows.fieldNames():
+            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
+    fields = []
+    for field in rows.fields:
+        column = columns.get(field.name)
+        if column is None:
+            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
+        column_type = order_like(column.dataType, field.dataType)
+        row_type, declared_type = field.dataType.simpleString(), column_type.simpleString()
+        same, wider = row_type == declared_type, find_wider_number(field.dataType, column.dataType) == column.dataType
+        if not same and not (widening and wider):
+            raise InvalidSchemaError(
+                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
+            )
+        fields.append(T.StructField(field.name, column_type if same else field.dataType, column.nullable))
+    return T.StructType(fields)
 
 
 _EXACT_IN: dict[type[T.DataType], tuple[type[T.DataType], ...]] = {
@@ -141,6 +179,18 @@ def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str
         return None, rest
     del rest["comment"]
     return comment, rest
+
+
+def describe_column(metadata: dict[str, Any] | None, comment_key: str) -> dict[str, Any]:
+    """Return what a schema text says of a column besides its type: its comment, under this key, and SPARK_METADATA."""
+    comment, rest = split_comment(metadata)
+    return ({} if comment is None else {comment_key: comment}) | ({SPARK_METADATA: rest} if rest else {})
+
+
+def replace_description(node: dict[str, Any], metadata: dict[str, Any] | None, comment_key: str) -> dict[str, Any]:
+    """Return what a schema text says of a column, with another comment and other metadata."""
+    kept = {key: value for key, value in node.items() if key not in (comment_key, SPARK_METADATA)}
+    return kept | describe_column(metadata, comment_key)
 
 
 def parse_spark_schema(text: str) -> T.StructType:

@@ -21,31 +21,38 @@ def join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+def list_part_types(data_type: T.DataType) -> list[tuple[str, T.DataType]] | None:
+    """Return the types of a struct's fields, an array's elements or a map's values, by their names in paths.
+
+    Keys of maps, which are strings, are left out. Returns None for a type of plain values.
+    """
+    match data_type:
+        case T.StructType():
+            return [(field.name, field.dataType) for field in data_type.fields]
+        case T.ArrayType():
+            return [("element", data_type.elementType)]
+        case T.MapType():
+            return [("value", data_type.valueType)]
+    return None
+
+
 def iterate_leaf_types(data_type: T.DataType) -> Iterator[T.DataType]:
     """Iterate over the types of the plain values in a type. Keys of maps, which are strings, are left out."""
-    if isinstance(data_type, T.StructType):
-        for field in data_type.fields:
-            yield from iterate_leaf_types(field.dataType)
-    elif isinstance(data_type, T.ArrayType):
-        yield from iterate_leaf_types(data_type.elementType)
-    elif isinstance(data_type, T.MapType):
-        yield from iterate_leaf_types(data_type.valueType)
-    else:
+    parts = list_part_types(data_type)
+    if parts is None:
         yield data_type
+    else:
+        for _, part in parts:
+            yield from iterate_leaf_types(part)
 
 
 def find_map_without_string_keys(data_type: T.DataType, path: str = "") -> str | None:
     """Return the path of a map whose keys are not strings; None if the type has no such map."""
-    if isinstance(data_type, T.StructType):
-        parts = [(field.name, field.dataType) for field in data_type.fields]
-    elif isinstance(data_type, T.ArrayType):
-        parts = [("element", data_type.elementType)]
-    elif isinstance(data_type, T.MapType):
-        if not isinstance(data_type.keyType, T.StringType | T.CharType | T.VarcharType):
-            return path
-        parts = [("value", data_type.valueType)]
-    else:
-        return None
+    if isinstance(data_type, T.MapType) and not isinstance(
+        data_type.keyType, T.StringType | T.CharType | T.VarcharType
+    ):
+        return path
+    parts = list_part_types(data_type) or ()
     return next(filter(None, (find_map_without_string_keys(part, join_path(path, name)) for name, part in parts)), None)
 
 

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, CharType, DataType, MapType, StructType, VarcharType
 
-from pyspark_pravega.errors import InvalidRowError
-
 from .arrow_types import replace_char_types
 from .spark_visitor import join_path
-from .writing import NOT_UTF8, Rows, find_invalid_text
+from .writing import NOT_UTF8, Rows, find_invalid_text, make_row_error
 
 FitLengths = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -82,20 +80,14 @@ def _fit_texts(array: pa.Array, data_type: CharType | VarcharType, path: str, ro
     bounds = pc.min_max(lengths).as_py()
     if bounds["max"] is None or (bounds["max"] <= longest and isinstance(data_type, VarcharType)):
         return array
-    column = f"row {{}} of the batch cannot be written: column '{path}' is {{}}"
     present = array.drop_null()
     if (invalid := find_invalid_text(present)) is not None:
-        raise InvalidRowError(column.format(rows[array.is_valid().to_numpy(zero_copy_only=False)][invalid], NOT_UTF8))
+        raise make_row_error(rows[array.is_valid().to_numpy(zero_copy_only=False)][invalid], path, NOT_UTF8)
     if bounds["max"] > longest:
         cut = pc.utf8_length(pc.utf8_rtrim(array, " "))
         if pc.max(cut).as_py() > longest:
             index = pc.index(pc.greater(cut, longest), True).as_py()
-            raise InvalidRowError(
-                column.format(
-                    rows[index],
-                    f"a text of {cut[index].as_py():,} characters, but {data_type.simpleString()} has at most "
-                    f"{longest:,} (EXCEED_LIMIT_LENGTH)",
-                )
-            )
+            allowed = f"{data_type.simpleString()} has at most {longest:,} (EXCEED_LIMIT_LENGTH)"
+            raise make_row_error(rows[index], path, f"a text of {cut[index].as_py():,} characters, but {allowed}")
         array = pc.utf8_slice_codeunits(array, 0, longest)
     return pc.utf8_rpad(array, longest, " ") if isinstance(data_type, CharType) else array

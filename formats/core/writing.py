@@ -67,6 +67,12 @@ def spread(cells: pa.Array, filled: npt.NDArray[np.bool_]) -> pa.Array:
     return cells.take(pa.array(np.cumsum(filled) - 1, pa.int64(), mask=~filled))
 
 
+def make_row_error(row: int, path: str, value: object) -> InvalidRowError:
+    """Return the error for a value at this row of the batch, in words; `path` is "" for the row itself."""
+    column = f"column '{path}'" if path else "the row"
+    return InvalidRowError(f"row {int(row)} of the batch cannot be written: {column} is {value}")
+
+
 class Cells(ABC):
     """Turns one column into binary cells."""
 
@@ -91,8 +97,7 @@ class Cells(ABC):
 
     def refuse(self, row: int, value: str) -> None:
         """Raise InvalidRowError: the value at this row of the batch cannot be written."""
-        column = f"column '{self.path}'" if self.path else "the row"
-        raise InvalidRowError(f"row {int(row)} of the batch cannot be written: {column} is {value}")
+        raise make_row_error(row, self.path, value)
 
     def refuse_first(self, wrong: npt.NDArray[np.bool_], rows: Rows, value: str) -> None:
         """Refuse the first of the marked values, if there is one."""

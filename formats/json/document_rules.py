@@ -223,9 +223,8 @@ def _iterate_nodes(root: model.Node) -> Iterator[model.Node]:
     while left:
         node = left.pop()
         yield node
-        if isinstance(node, model.Object):
-            left += node.properties.values()
-        elif isinstance(node, model.Array):
-            left.append(node.items)
-        elif isinstance(node, model.Map):
-            left.append(node.values)
+        match node:
+            case model.Object():
+                left += node.properties.values()
+            case model.Array(items=inner) | model.Map(values=inner):
+                left.append(inner)

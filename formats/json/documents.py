@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.columns import NEGATIVE_ZERO, NumberText
-from ..core.framing import Undecodable, describe_foreign_framing
+from ..core.framing import Undecodable, decode_text, describe_foreign_framing
 
 DEEPEST = 512
 """Most levels of nested arrays and objects."""
@@ -45,10 +45,7 @@ class DocumentParser:
         """Return the text of a document, without white space around it. Raises Undecodable."""
         if payload[:1] == b"\0" and (foreign := describe_foreign_framing(payload)):
             raise Undecodable(foreign)
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+        text = decode_text(payload)
         if not (text.startswith("{") and text.endswith("}")):
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:

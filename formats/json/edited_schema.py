@@ -15,31 +15,32 @@ from pyspark_pravega.errors import UnsupportedOperationError, UnsupportedTypeErr
 from ..core.arrow_types import find_arrow_type
 from ..core.defaults import read_initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.format import Layout, Settings
+from ..core.spark_types import SPARK_TYPE, replace_description
 from ..core.spark_visitor import join_path
 from .schemas.schema_references import make_foreign_portable, make_portable, read_full_schema
 from .schemas.schema_to_spark import convert_json_schema_to_spark
 from .schemas.spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, convert_spark_to_json_schema
-from .timestamps import ISO
+from .timestamps import ISO, read_timestamp_format
 from .writing import JsonEncoder
 
 
-def write_json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, Any]:
+def write_json_defaults(columns: Iterable[StructField], settings: Settings) -> dict[str, Any]:
     """Return the defaults of columns by name, without null ones.
 
     Raises UnsupportedTypeError for values that a JSON schema cannot hold.
     """
     return {
-        field.name: _write_default(field, value, timestamps)
+        field.name: _write_default(field, value, settings)
         for field in columns
         if (value := read_initial_value(field)) is not None
     }
 
 
-def _write_default(field: StructField, value: Any, timestamps: str) -> Any:
+def _write_default(field: StructField, value: Any, settings: Settings) -> Any:
     column = StructType([StructField(field.name, field.dataType, field.nullable)])
     batch = pa.RecordBatch.from_arrays([pa.array([value], find_arrow_type(field.dataType))], [field.name])
-    [document] = JsonEncoder(column, timestamps=timestamps).encode(batch).to_pylist()
+    [document] = JsonEncoder(Layout(column, settings=settings)).encode(batch).to_pylist()
     written = json.loads(document)[field.name]
     if isinstance(value, Decimal) and Decimal(repr(written)) != value:
         raise UnsupportedTypeError(
@@ -55,7 +56,7 @@ _PARTS = ("$ref", "allOf", "extends", "anyOf", "oneOf")
 _TYPES = frozenset({"type", "format", "contentEncoding", SPARK_TYPE})
 
 
-def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str) -> str:
+def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings) -> str:
     """Return the schema with these columns as its properties. A property that stays keeps all its keywords."""
     old = json.loads(text)
     root = read_full_schema(old)
@@ -64,7 +65,7 @@ def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, 
     ours = json.loads(make_portable(json.dumps(root))) == old
     if any(key in root for key in _PARTS):
         _check_other_parts(root["properties"], convert_json_schema_to_spark(text), columns)
-    root = _edit_object(root, columns, timestamps, "")
+    root = _edit_object(root, columns, settings, "")
     if revision is not None:
         root[REVISION] = revision
     edited = json.dumps(root, ensure_ascii=False)
@@ -82,7 +83,9 @@ def _check_other_parts(own: dict[str, Any], before: StructType, columns: Sequenc
             raise UnsupportedOperationError(_explain_elsewhere(field.name))
 
 
-def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, path: str) -> dict[str, Any]:
+def _edit_object(
+    node: dict[str, Any], columns: Sequence[EditedColumn], settings: Settings, path: str
+) -> dict[str, Any]:
     old, new = node["properties"], {}
     has_parts = any(key in node for key in _PARTS)
     for column in columns:
@@ -94,7 +97,7 @@ def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestam
             )
         if column.source is not None and column.source not in old:
             continue  # it stays where it is
-        new[column.field.name] = _edit_property(column, old.get(column.source), timestamps, here)
+        new[column.field.name] = _edit_property(column, old.get(column.source), settings, here)
     edited = {key: value for key, value in node.items() if key != "required"} | {"properties": new}
     demanded = {edited_column.field.name for edited_column in columns if not edited_column.field.nullable}
     required = [
@@ -107,27 +110,25 @@ def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestam
     return edited | {"required": required} if required else edited  # draft 4 does not allow an empty list
 
 
-def _edit_property(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
+def _edit_property(column: EditedColumn, node: Any, settings: Settings, path: str) -> Any:
     """Return the property of a column; `node` is its property so far."""
     if column.source is None:
-        return _make_property(column, timestamps)
-    node = _edit_value(column, node, timestamps, path)
+        return _make_property(column, settings)
+    node = _edit_value(column, node, settings, path)
     if not isinstance(node, dict):
         return node
-    comment, metadata = split_comment(column.field.metadata)
-    said = ({} if comment is None else {"description": comment}) | ({SPARK_METADATA: metadata} if metadata else {})
-    return {key: value for key, value in node.items() if key not in ("description", SPARK_METADATA)} | said
+    return replace_description(node, column.field.metadata, "description")
 
 
-def _edit_value(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
+def _edit_value(column: EditedColumn, node: Any, settings: Settings, path: str) -> Any:
     """Return the schema of the values of a column, or of its elements or values."""
     if column.retyped:
         if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
             raise UnsupportedOperationError(_explain_elsewhere(path))
         kept = {key: said for key, said in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
-        return kept | _make_property(column, timestamps) | {key: kept[key] for key in ("default",) if key in kept}
+        return kept | _make_property(column, settings) | {key: kept[key] for key in ("default",) if key in kept}
     if column.parts is not None:
-        node = _edit_container(column, column.parts, node, timestamps, path)
+        node = _edit_container(column, column.parts, node, settings, path)
     if column.relaxed and isinstance(node, dict) and "type" in node:
         kinds = node["type"] if isinstance(node["type"], list) else [node["type"]]
         return node | {"type": kinds if "null" in kinds else [*kinds, "null"]}
@@ -135,15 +136,15 @@ def _edit_value(column: EditedColumn, node: Any, timestamps: str, path: str) -> 
 
 
 def _edit_container(
-    column: EditedColumn, parts: Sequence[EditedColumn], node: Any, timestamps: str, path: str
+    column: EditedColumn, parts: Sequence[EditedColumn], node: Any, settings: Settings, path: str
 ) -> dict[str, Any]:
     if isinstance(node, dict) and isinstance(column.field.dataType, StructType):
         if isinstance(node.get("properties"), dict) and not any(key in node for key in _PARTS):
-            return _edit_object(node, parts, timestamps, path)
+            return _edit_object(node, parts, settings, path)
     elif isinstance(node, dict):
         inner, name = ("items", ELEMENT) if "items" in node else ("additionalProperties", VALUE)
         if isinstance(node.get(inner), dict):
-            edited = node | {inner: _edit_value(parts[-1], node[inner], timestamps, join_path(path, name))}
+            edited = node | {inner: _edit_value(parts[-1], node[inner], settings, join_path(path, name))}
             if parts[-1].relaxed:
                 edited.pop(SPARK_CONTAINS_NULL, None)
             return edited
@@ -157,10 +158,10 @@ def _explain_elsewhere(path: str) -> str:
     )
 
 
-def _make_property(column: EditedColumn, timestamps: str) -> dict[str, Any]:
-    defaults = write_json_defaults([column.field], timestamps)
+def _make_property(column: EditedColumn, settings: Settings) -> dict[str, Any]:
+    defaults = write_json_defaults([column.field], settings)
     text = convert_spark_to_json_schema(
-        StructType([column.field]), epoch_timestamps=timestamps != ISO, defaults=defaults
+        StructType([column.field]), epoch_timestamps=read_timestamp_format(settings) != ISO, defaults=defaults
     )
     property: dict[str, Any] = json.loads(text)["properties"][column.field.name]
     return property

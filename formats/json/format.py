@@ -16,23 +16,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, describe_kind, require_values
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Problems, describe_kind
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
-from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
+from ..core.spark_types import ROOT_COLUMN
+from ..native import choose_reader
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edit_json, write_json_defaults
 from .schemas import schema_model as model
@@ -41,7 +41,7 @@ from .schemas.schema_references import make_portable
 from .schemas.schema_to_spark import convert_json_schema_to_spark
 from .schemas.spark_to_schema import convert_spark_to_json_schema
 from .timestamps import ISO, read_timestamp_format
-from .values import has_number_text, make_column, make_struct_column, plan_column, plan_struct
+from .values import has_number_text, make_struct_column, plan_column
 from .writing import JsonEncoder
 
 
@@ -54,23 +54,14 @@ class JsonFormat:
     any_keys = False
     """Whether maps may have keys that are not strings."""
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
-        timestamps = read_timestamp_format(settings)
-        defaults = write_json_defaults(schema, timestamps)
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         return make_portable(
             convert_spark_to_json_schema(
-                schema,
+                layout.columns,
                 comment,
                 name,
-                epoch_timestamps=timestamps != ISO,
-                defaults=defaults,
+                epoch_timestamps=read_timestamp_format(layout.settings) != ISO,
+                defaults=write_json_defaults(layout.columns, layout.settings),
                 any_keys=self.any_keys,
             )
         )
@@ -84,7 +75,7 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
+        return edit_json(schema_text, columns, revision, settings)
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         """Return no names: a property has only one name."""
@@ -106,88 +97,43 @@ class JsonFormat:
                     return name
         return "object"
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return JsonDecoder(reader_schema, table_schema_text, resolve, settings)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        reference = _JsonReader(layout)
+        reader = choose_reader(reference, reference.make_native, "JSON")
+        return UniformDecoder(self.registry_format, layout.columns, resolve, reader)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return JsonEncoder(schema, schema_text, encoding_id, codec, read_timestamp_format(settings))
-
-
-class JsonDecoder(BatchDecoder):
-    """Reads documents. JSON describes itself, so the writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> None:
-        super().__init__(reader_schema, resolve)
-        root = parse_json_schema(table_schema_text).root if table_schema_text else None
-        reference = _JsonReader(reader_schema, root, read_timestamp_format(settings))
-        self._reader = choose_reader(reference, reference.plan, "JSON")
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return JsonEncoder(layout, encoding_id, codec)
 
 
 class _JsonReader(PayloadReader):
-    def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
-        struct = replace_char_types(reader_schema)
-        assert isinstance(struct, StructType)
+    def __init__(self, layout: Layout) -> None:
+        root = parse_json_schema(layout.schema_text).root if layout.schema_text else None
+        timestamps = read_timestamp_format(layout.settings)
+        struct = replace_char_types(layout.columns)
+        # A root that is not an object is the only column, as if each document were its value in an object.
         self._wrapped = root is not None and not isinstance(root, model.Object)
-        # A root that is not an object is the only column.
-        self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
-        if self._value_field is not None:
-            self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
-            exact_numbers = has_number_text(self._value_field.dataType, root, timestamps)
-        else:
-            self._object = make_struct_column(struct, "", root, timestamps)
-            exact_numbers = has_number_text(struct, root, timestamps)
-        self._parser = DocumentParser(exact_numbers, "it is empty", signed_zeros=True)
+        self._name = struct.names[0] if struct.names else ROOT_COLUMN
+        node = model.Object({self._name: root}) if self._wrapped and root is not None else root
+        self._columns = make_struct_column(struct, "", node, timestamps)
+        self._parser = DocumentParser(has_number_text(struct, node, timestamps), "it is empty", signed_zeros=True)
 
-    def plan(self) -> Callable[[Any], Any]:
-        """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
-        if not self._wrapped:
-            return plan_json(plan_struct(self._object), False)
-        field = self._value_field
-        columns = NO_COLUMNS if field is None else wrap_column(field.name, plan_column(self._value, field.nullable))
-        return plan_json(columns, True)
+    def make_native(self, module: Any) -> Any:
+        """Return the native decoder of the same columns. Raises Unplanned if it cannot do it."""
+        return module.Decoder.json(plan_column(self._columns, False), self._wrapped, [])
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
         documents = self._documents(payloads, problems)
-        rows = np.arange(len(documents))
-        if self._value_field is not None:
-            array = self._value.build(documents, rows, problems)
-            if not self._value_field.nullable:
-                require_values(array, self._value, rows, problems)
-            return [array]
         if self._wrapped:
-            return []
-        if set(map(type, documents)) != {dict}:
+            documents = [{self._name: document} for document in documents]
+        elif set(map(type, documents)) != {dict}:
             for row, document in enumerate(documents):
                 if type(document) is not dict:
                     problems.add(row, f"it should be a JSON object but is {describe_kind(document)}")
                     documents[row] = {}
-        return self._object.children(documents, rows, problems)
+        return self._columns.children(documents, np.arange(len(documents)), problems)
 
     def _documents(self, payloads: EventBuffer, problems: Problems) -> list[Any]:
         """Return the parsed payloads, None for a bad one."""
@@ -199,14 +145,7 @@ class _JsonReader(PayloadReader):
             parsed = self._scan_all(compact)
             if parsed is not None:
                 return parsed
-        documents = []
-        for row, payload in enumerate(compact.payloads()):
-            try:
-                documents.append(self._parser.document(self._parser.text(payload)))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                documents.append(None)
-        return documents
+        return read_each(compact, lambda payload: self._parser.document(self._parser.text(payload)), problems)
 
     def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
         """Return the parsed payloads, or None if any of them is bad or unusual."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 import binascii
 import json
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from ..core.columns import NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import shorten_value, write_json
 from ..core.times_of_day import UNITS, check_times, write_times
 from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
+from .schemas.schema_model import find_value_types
 from .timestamps import EPOCH_UNITS, ISO, make_epoch_writer
 
 CONTAINERS = frozenset({"object", "array"})
@@ -39,27 +38,15 @@ def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | N
         value = _PARSER.document(_PARSER.text(text.encode()))
     except Undecodable:
         value = text  # not JSON: a string, if that is allowed
-    if "string" in types and (isinstance(value, str) or not _name_types(value) & types):
+    if "string" in types and (isinstance(value, str) or not find_value_types(value) & types):
         return None
-    if not _name_types(value) & types:
+    if not find_value_types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
         return f"'{shorten_value(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
     return write_json(value).encode()
 
 
-def _name_types(value: Any) -> frozenset[str]:
-    """Return the type names of a parsed value. A number with a point is not an integer, because drafts disagree."""
-    if isinstance(value, str):
-        return frozenset({"string"})
-    if isinstance(value, bool):
-        return frozenset({"boolean"})
-    if isinstance(value, NumberText):
-        return frozenset({"number"})
-    if isinstance(value, int):
-        return frozenset({"integer", "number"})
-    return frozenset({"null" if value is None else "object" if isinstance(value, dict) else "array"})
-
-
+_NULL = make_constant(b"null")
 _QUOTE = make_constant(b'"')
 
 _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
@@ -73,6 +60,11 @@ class JsonCells(Cells):
 
     native: Spec | None = None
 
+    def cells_or_null(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
+        """Return the cells of any array, with the JSON `null` where it is null. Raises as `cells` does."""
+        written = self.cells(array, rows, nullable)
+        return written.fill_null(_NULL) if written.null_count else written
+
     def plan(self) -> Spec:
         """Return the kind of the values for the native encoder. Raises Unplanned if it has no such kind."""
         if self.native is None:
@@ -80,48 +72,47 @@ class JsonCells(Cells):
         return self.native
 
 
-class TextCells(JsonCells):
-    """Writes a type whose cells are the result of Arrow's cast to string."""
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return array.cast(pa.large_string()).cast(BINARY)
-
-    def quote(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return join_parts([_QUOTE, cells, _QUOTE], len(cells))
+WriteValues = Callable[[pa.Array, Rows, Cells], pa.LargeBinaryArray]
+"""Writes an array without nulls as JSON; the cells refuse what no document can hold."""
 
 
-class IntegralCells(TextCells):
-    native = ("integer",)
+class LeafCells(JsonCells):
+    """Writes a column of plain values; `native` is its kind for the native encoder."""
 
-
-class DecimalCells(TextCells):
-    native = ("decimal",)
-
-
-class StringCells(TextCells):
-    native: Spec | None = ("text",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return self.quote(_escape(encode_valid_text(array, self, rows)))
-
-
-class KeptCells(StringCells):
-    """Writes texts; those that hold JSON become JSON values."""
-
-    native: Spec | None = None
-
-    def __init__(self, path: str, types: frozenset[str]) -> None:
+    def __init__(self, path: str, write: WriteValues, native: Spec | None = None) -> None:
         super().__init__(path)
-        self._types = types
+        self._write = write
+        self.native = native
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        texts = encode_valid_text(array, self, rows)
-        values = [write_json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
+        return self._write(array, rows, self)
+
+
+def _write_digits(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    return array.cast(pa.large_string()).cast(BINARY)
+
+
+def _quote(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    return join_parts([_QUOTE, cells, _QUOTE], len(cells))
+
+
+def write_strings(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    """Write texts."""
+    return _quote(_escape(encode_valid_text(array, cells, rows)))
+
+
+def make_kept_cells(path: str, types: frozenset[str]) -> JsonCells:
+    """Return a writer of texts; those that hold JSON of some types become JSON values."""
+
+    def write(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+        texts = encode_valid_text(array, cells, rows)
+        values = [write_json_value(text, types) for text in texts.cast(pa.large_string()).to_pylist()]
         for row, value in zip(rows, values, strict=True):
             if isinstance(value, str):
-                self.refuse(row, value)
-        strings = self.quote(_escape(texts))
-        return pc.coalesce(pa.array(values, BINARY), strings)
+                cells.refuse(row, value)
+        return pc.coalesce(pa.array(values, BINARY), _quote(_escape(texts)))
+
+    return LeafCells(path, write)
 
 
 def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -135,106 +126,85 @@ def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return cells
 
 
-class BooleanCells(JsonCells):
-    native = ("boolean",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return pc.if_else(array, make_constant(b"true"), make_constant(b"false"))
+def _write_booleans(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    return pc.if_else(array, make_constant(b"true"), make_constant(b"false"))
 
 
-class FloatingCells(TextCells):
-    """Writes the shortest digits that give the same number back. Integral numbers get ".0", as in Java and Python."""
-
-    native = ("float",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        text = array.cast(pa.large_string())
-        if pa.types.is_float32(array.type):
-            # A reader may convert via double, so the digits must survive that too.
-            same = pc.equal(text.cast(pa.float64()).cast(pa.float32(), safe=False), array)
-            if not pc.all(same).as_py():
-                text = pc.if_else(same, text, array.cast(pa.float64()).cast(pa.large_string()))
-        cells = text.cast(BINARY)
-        integral = pc.match_substring_regex(text, "^-?[0-9]+$")
-        if pc.any(integral).as_py():
-            tail = pc.if_else(integral, make_constant(b".0"), make_constant(b""))
-            cells = join_parts([cells, tail], len(cells))
-        finite = pc.is_finite(array)
-        if pc.all(finite).as_py() is False:
-            negative = pc.if_else(pc.less(array, 0), make_constant(b'"-Infinity"'), make_constant(b'"Infinity"'))
-            special = pc.if_else(pc.is_nan(array), make_constant(b'"NaN"'), negative)
-            cells = pc.if_else(finite, cells, special)
-        return cells
+def _write_floating(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    """Write the shortest digits that give the same number back. Integral numbers get ".0", as in Java and Python."""
+    text = array.cast(pa.large_string())
+    if pa.types.is_float32(array.type):
+        # A reader may convert via double, so the digits must survive that too.
+        same = pc.equal(text.cast(pa.float64()).cast(pa.float32(), safe=False), array)
+        if not pc.all(same).as_py():
+            text = pc.if_else(same, text, array.cast(pa.float64()).cast(pa.large_string()))
+    written = text.cast(BINARY)
+    integral = pc.match_substring_regex(text, "^-?[0-9]+$")
+    if pc.any(integral).as_py():
+        tail = pc.if_else(integral, make_constant(b".0"), make_constant(b""))
+        written = join_parts([written, tail], len(written))
+    finite = pc.is_finite(array)
+    if pc.all(finite).as_py() is False:
+        negative = pc.if_else(pc.less(array, 0), make_constant(b'"-Infinity"'), make_constant(b'"Infinity"'))
+        special = pc.if_else(pc.is_nan(array), make_constant(b'"NaN"'), negative)
+        written = pc.if_else(finite, written, special)
+    return written
 
 
-class FiniteCells(FloatingCells):
-    """Writes numbers for a schema that allows no strings in place of NaN and infinity."""
-
-    native = ("finite",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
-        self.refuse_first(wrong, rows, "NaN or infinite, which is not a number in JSON")
-        return super().write_present(array, rows)
+def write_finite(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    """Write numbers for a schema that allows no strings in place of NaN and infinity."""
+    wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
+    cells.refuse_first(wrong, rows, "NaN or infinite, which is not a number in JSON")
+    return _write_floating(array, rows, cells)
 
 
-class BinaryCells(TextCells):
-    native = ("base64",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        cells = [binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
-        return self.quote(pa.array(cells, BINARY))
+def _write_base64(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    return _quote(pa.array([binascii.b2a_base64(value, newline=False) for value in array.to_pylist()], BINARY))
 
 
-class DateCells(TextCells):
-    native = ("date",)
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        self.check_years(array.view(pa.int32()).to_numpy(), array.type, rows)
-        return self.quote(super().write_present(array, rows))
+def _write_dates(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+    cells.check_years(array.view(pa.int32()).to_numpy(), array.type, rows)
+    return _quote(_write_digits(array, rows, cells))
 
 
-class TimestampCells(TextCells):
-    """Writes ISO 8601 with microseconds (Arrow writes a blank for the T), or a number since 1970."""
+def make_timestamp_cells(path: str, zone: str | None, timestamps: str) -> JsonCells:
+    """Return a writer of ISO 8601 with microseconds (Arrow writes a blank for the T), or of a number since 1970."""
+    write_epoch = None if timestamps == ISO else make_epoch_writer(timestamps)
 
-    def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
-        super().__init__(path)
-        self._type = pa.timestamp("us", zone)
-        self._epoch = None if timestamps == ISO else make_epoch_writer(timestamps)
-        self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
-        self.check_years(micros.to_numpy(), array.type, rows)
-        if self._epoch is not None:
-            return self._epoch(micros).cast(BINARY)
+        cells.check_years(micros.to_numpy(), array.type, rows)
+        if write_epoch is not None:
+            return write_epoch(micros).cast(BINARY)
         # The session's time zone is part of Spark's type, but not of the instant.
-        text = micros.view(self._type).cast(pa.large_string())
-        return self.quote(pc.replace_substring(text, " ", "T").cast(BINARY))
+        text = micros.view(pa.timestamp("us", zone)).cast(pa.large_string())
+        return _quote(pc.replace_substring(text, " ", "T").cast(BINARY))
+
+    native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
+    return LeafCells(path, write, native)
 
 
-class TimeCells(TextCells):
-    """Writes times of day with the digits of their column: none, 3 or 6; or as numbers since midnight."""
+def make_time_cells(path: str, data_type: T.DataType, timestamps: str) -> JsonCells:
+    """Return a writer of times of day with the digits of their column: none, 3 or 6; or as numbers since midnight."""
+    write_count = None if timestamps == ISO else make_epoch_writer(timestamps)
 
-    def __init__(self, path: str, data_type: T.DataType, timestamps: str) -> None:
-        super().__init__(path)
-        self._type = data_type
-        self._count = None if timestamps == ISO else make_epoch_writer(timestamps)
+    def write(array: pa.Array, rows: Rows, cells: Cells) -> pa.LargeBinaryArray:
+        nanos = check_times(array, rows, cells, data_type)
+        if write_count is not None:
+            return write_count(pa.array(nanos // UNITS["us"])).cast(BINARY)
+        return _quote(write_times(nanos, data_type).cast(BINARY))
 
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        nanos = check_times(array, rows, self, self._type)
-        if self._count is not None:
-            return self._count(pa.array(nanos // UNITS["us"])).cast(BINARY)
-        return self.quote(write_times(nanos, self._type).cast(BINARY))
+    return LeafCells(path, write)
 
 
-LEAVES: dict[type[T.DataType], Callable[[str], JsonCells]] = {
-    T.BooleanType: BooleanCells,
-    T.IntegralType: IntegralCells,
-    T.DecimalType: DecimalCells,
-    T.FloatType: FloatingCells,
-    T.DoubleType: FloatingCells,
-    T.StringType: StringCells,
-    T.BinaryType: BinaryCells,
-    T.DateType: DateCells,
+LEAVES: dict[type[T.DataType], tuple[WriteValues, Spec]] = {
+    T.BooleanType: (_write_booleans, ("boolean",)),
+    T.IntegralType: (_write_digits, ("integer",)),
+    T.DecimalType: (_write_digits, ("decimal",)),
+    T.FloatType: (_write_floating, ("float",)),
+    T.DoubleType: (_write_floating, ("float",)),
+    T.StringType: (write_strings, ("text",)),
+    T.BinaryType: (_write_base64, ("base64",)),
+    T.DateType: (_write_dates, ("date",)),
 }
+"""What writes each type, and its kind for the native encoder."""

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import DataType
 
-from ..core.columns import Column, Leaf, Misfit, NumberText, describe_kind
+from ..core.arrow_types import find_arrow_type
+from ..core.columns import Column, Misfit, NumberText, describe_kind
 from ..core.format import Settings
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, shorten_value
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, make_moment_column, shorten_value
 from ..core.times_of_day import UNITS, count_nanos, make_time_column
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
@@ -39,7 +40,7 @@ def read_timestamp_format(settings: Settings) -> str:
 def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
     """Return a column of timestamps that reads numbers of a unit since 1970."""
     unit = EPOCH_UNITS[timestamps]
-    arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
+    arrow_type = find_arrow_type(data_type)
 
     def convert_one(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
@@ -50,17 +51,10 @@ def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column
             raise Misfit(f"the number {shorten_value(text)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
 
-    def store(values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, pa.int64()).view(arrow_type)
+    def count(values: Sequence[Any]) -> pa.Array:
+        return pc.multiply_checked(pa.array(values, pa.int64()), unit)
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        micros = pc.multiply_checked(pa.array(values, pa.int64()), unit)
-        bounds = pc.min_max(micros).as_py()
-        if bounds["min"] is not None and not (bounds["min"] >= FIRST_MICROS and bounds["max"] <= LAST_MICROS):
-            raise ValueError
-        return micros.view(arrow_type)
-
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=frozenset((int, type(None))), store=store)
+    return make_moment_column(path, arrow_type, convert_one, count, kinds=frozenset((int, type(None))))
 
 
 def make_counted_time_column(path: str, data_type: DataType, timestamps: str) -> Column:

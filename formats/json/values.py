@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,22 +26,19 @@ from ..core.columns import (
     describe_kind,
 )
 from ..core.scalars import (
-    FIRST_DAY,
-    FIRST_MICROS,
-    FLOAT_LIMIT,
-    LAST_DAY,
-    LAST_MICROS,
-    SPECIAL_FLOATS,
+    check_boolean,
+    check_integer,
     check_string,
     decode_base64,
-    parse_days,
-    parse_decimal,
-    parse_micros,
+    make_moment_column,
     read_base64,
-    shorten_value,
+    read_days,
+    read_decimal,
+    read_floating,
+    read_micros,
     write_json,
 )
-from ..core.spark_visitor import find_map_without_string_keys, join_path
+from ..core.spark_visitor import find_map_without_string_keys, join_path, list_part_types
 from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
 from ..native import Spec, Unplanned
 from .schemas import schema_model as model
@@ -68,17 +64,17 @@ def make_column(data_type: T.DataType, path: str, node: model.Node | None, times
     if isinstance(data_type, T.StructType):
         return make_struct_column(data_type, path, node, timestamps)
     if isinstance(data_type, T.ArrayType):
-        items = node.items if isinstance(node, model.Array) else None
+        items = model.find_part(node, "element")
         element = make_column(data_type.elementType, join_path(path, "element"), items, timestamps)
         kind = ByteList if isinstance(data_type.elementType, T.IntegralType) else ListColumn
         return kind(path, find_arrow_type(data_type), element, data_type.containsNull)
     if isinstance(data_type, T.MapType):
-        values = node.values if isinstance(node, model.Map) else None
         if find_map_without_string_keys(data_type) == "":
             raise UnsupportedTypeError(
                 f"column '{path}' has type {data_type.simpleString()}, which format json cannot read: keys of JSON "
                 "objects are strings"
             )
+        values = model.find_part(node, "value")
         value = make_column(data_type.valueType, join_path(path, "value"), values, timestamps)
         key = _make_string(join_path(path, "key"))
         return MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
@@ -100,11 +96,11 @@ def make_column(data_type: T.DataType, path: str, node: model.Node | None, times
 
 def make_struct_column(struct: T.StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
     """Return the column that reads objects as structs."""
-    properties = node.properties if isinstance(node, model.Object) else {}
     members = []
     for field in struct.fields:
-        column = make_column(field.dataType, join_path(path, field.name), properties.get(field.name), timestamps)
-        members.append(StructMember(field.name, column, field.nullable, _read_default(properties.get(field.name))))
+        member = model.find_part(node, field.name)
+        column = make_column(field.dataType, join_path(path, field.name), member, timestamps)
+        members.append(StructMember(field.name, column, field.nullable, _read_default(member)))
     return StructColumn(path, find_arrow_type(struct), members, dict)
 
 
@@ -117,17 +113,9 @@ def _read_default(node: model.Node | None) -> Any:
 
 def has_number_text(data_type: T.DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
-    if isinstance(data_type, T.StructType):
-        properties = node.properties if isinstance(node, model.Object) else {}
-        return any(
-            has_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
-        )
-    if isinstance(data_type, T.ArrayType):
-        items = node.items if isinstance(node, model.Array) else None
-        return has_number_text(data_type.elementType, items, timestamps)
-    if isinstance(data_type, T.MapType):
-        values = node.values if isinstance(node, model.Map) else None
-        return has_number_text(data_type.valueType, values, timestamps)
+    parts = list_part_types(data_type)
+    if parts is not None:
+        return any(has_number_text(part, model.find_part(node, name), timestamps) for name, part in parts)
     if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType, T.TimeType)):
         return True
     return isinstance(data_type, T.DecimalType | T.VariantType) or isinstance(node, model.Anything)
@@ -154,43 +142,17 @@ def _make_anything(path: str) -> Column:
 
 
 def _make_boolean(path: str, data_type: T.DataType) -> Column:
-    def convert_one(value: Any) -> bool:
-        if type(value) is not bool:
-            raise Misfit(f"expected true or false, found {describe_kind(value)}")
-        return value
-
-    return Leaf(path, pa.bool_(), convert_one, kinds=_add_none(bool), native=_NATIVE)
+    return Leaf(path, pa.bool_(), check_boolean, kinds=_add_none(bool), native=_NATIVE)
 
 
 def _make_integer(path: str, data_type: T.DataType) -> Column:
-    arrow_type = find_arrow_type(data_type)
-    limit = 1 << (arrow_type.bit_width - 1)
-
-    def convert_one(value: Any) -> int:
-        if type(value) is not int:
-            raise Misfit(f"expected an integer, found {describe_kind(value)}")
-        if not -limit <= value < limit:
-            raise Misfit(f"the integer {shorten_value(value)} is out of the range of {data_type.simpleString()}")
-        return value
-
-    return Leaf(path, arrow_type, convert_one, kinds=_add_none(int), native=_NATIVE)
+    arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
+    exact = partial(check_integer, bits=arrow_type.bit_width, kind=name)
+    return Leaf(path, arrow_type, exact, kinds=_add_none(int), native=_NATIVE)
 
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:
-    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, T.FloatType) else (pa.float64(), math.inf)
-
-    def convert_one(value: Any) -> float:
-        if type(value) is str and value in SPECIAL_FLOATS:
-            return SPECIAL_FLOATS[value]
-        if type(value) not in (float, int, NumberText):
-            raise Misfit(f"expected a number, found {describe_kind(value)}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if abs(number) >= limit:
-            raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
-        return number
+    arrow_type = find_arrow_type(data_type)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         if not _FLOATS.issuperset(map(type, values)):
@@ -200,20 +162,14 @@ def _make_floating(path: str, data_type: T.DataType) -> Column:
             raise OverflowError
         return array
 
-    return Leaf(
-        path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE
-    )
+    exact = partial(read_floating, kind=data_type.simpleString())
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 
 def _make_decimal(path: str, data_type: T.DataType) -> Column:
     assert isinstance(data_type, T.DecimalType)
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-
-    def convert_one(value: Any) -> Decimal:
-        if type(value) not in (int, NumberText):
-            raise Misfit(f"expected a number, found {describe_kind(value)}")
-        return parse_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         texts = [
@@ -228,7 +184,8 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
             raise ValueError
         return strings.cast(arrow_type)
 
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
+    exact = partial(read_decimal, precision=precision, scale=scale)
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
 def _make_binary(path: str, data_type: T.DataType) -> Column:
@@ -244,48 +201,20 @@ def _make_binary(path: str, data_type: T.DataType) -> Column:
 
 
 def _make_date(path: str, data_type: T.DataType) -> Column:
-    def convert_one(value: Any) -> int:
-        if type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
-        days = parse_days(value)
-        if days is None:
-            raise Misfit(f"the string '{shorten_value(value)}' is not a date such as 2024-01-31")
-        return days
+    def count(values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, pa.string()).cast(pa.date32()).view(pa.int32())
 
-    def store(values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, pa.int32()).view(pa.date32())
-
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        array = pa.array(values, pa.string()).cast(pa.date32())
-        _check_range(array.view(pa.int32()), FIRST_DAY, LAST_DAY)
-        return array
-
-    return Leaf(path, pa.date32(), convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
+    return make_moment_column(path, pa.date32(), read_days, count, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_timestamp(path: str, data_type: T.DataType) -> Column:
-    zoned = isinstance(data_type, T.TimestampType)
-    arrow_type = pa.timestamp("us", "UTC" if zoned else None)
-    example = "2024-01-31T12:00:00.5Z" if zoned else "2024-01-31T12:00:00.5"
+    arrow_type = find_arrow_type(data_type)
 
-    def convert_one(value: Any) -> int:
-        if type(value) is not str:
-            raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
-        micros = parse_micros(value, zoned)
-        if micros is None:
-            rule = "with Z or an offset" if zoned else "without Z or offset"
-            raise Misfit(f"the string '{shorten_value(value)}' is not a timestamp {rule}, such as {example}")
-        return micros
+    def count(values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, pa.string()).cast(arrow_type).view(pa.int64())
 
-    def store(values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, pa.int64()).view(arrow_type)
-
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        array = pa.array(values, pa.string()).cast(arrow_type)
-        _check_range(array.view(pa.int64()), FIRST_MICROS, LAST_MICROS)
-        return array
-
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
+    exact = partial(read_micros, zoned=isinstance(data_type, T.TimestampType))
+    return make_moment_column(path, arrow_type, exact, count, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_time(path: str, data_type: T.DataType) -> Column:
@@ -295,12 +224,6 @@ def _make_time(path: str, data_type: T.DataType) -> Column:
         return parse_time_of_day(value)
 
     return make_time_column(path, data_type, read, ("clock", 0, True, False))
-
-
-def _check_range(array: pa.Array, first: int, last: int) -> None:
-    bounds = pc.min_max(array).as_py()
-    if bounds["min"] is not None and not (first <= bounds["min"] and bounds["max"] <= last):
-        raise ValueError
 
 
 _LEAVES: dict[type[T.DataType], Callable[[str, T.DataType], Column]] = {
@@ -315,11 +238,6 @@ _LEAVES: dict[type[T.DataType], Callable[[str, T.DataType], Column]] = {
     T.TimestampNTZType: _make_timestamp,
     T.TimeType: _make_time,
 }
-
-
-def plan_struct(columns: StructColumn) -> Spec:
-    """Plan the columns of JSON objects. Raises Unplanned."""
-    return plan_column(columns, False)
 
 
 def _plan_member(member: StructMember) -> Spec:

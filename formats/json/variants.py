@@ -47,8 +47,7 @@ def parse_variant(text: str) -> dict[str, bytes] | None:
 
 def encode_variant(value: Any) -> dict[str, bytes]:
     """Return the VARIANT of a JSON value that is not null. Raises Misfit if there is none."""
-    _check_order_of_keys(value)
-    _check_numbers(value)
+    _check_parts(value)
     try:
         encoded, metadata = VariantUtils.parse_json(write_json(value))
     except (ValueError, OverflowError) as error:
@@ -56,11 +55,17 @@ def encode_variant(value: Any) -> dict[str, bytes]:
     return {"value": encoded, "metadata": metadata}
 
 
-def _check_numbers(value: Any) -> None:
-    """Raise Misfit for a number beyond the range of doubles, which would become infinite."""
+def _check_parts(value: Any) -> None:
+    """Raise Misfit for a part that would not be kept.
+
+    Numbers beyond the range of doubles would become infinite. Spark would not find some keys of an object that Java and
+    Python sort differently.
+    """
+    if isinstance(value, dict) and not is_sorted_as_in_java(list(value)):
+        raise Misfit("no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it")
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            _check_numbers(part)
+            _check_parts(part)
     elif isinstance(value, NumberText | float | int):
         try:
             finite = math.isfinite(float(value))
@@ -68,18 +73,6 @@ def _check_numbers(value: Any) -> None:
             finite = False
         if not finite:
             raise Misfit(f"no VARIANT can hold the number {shorten_value(value)}, which is out of the range of double")
-
-
-def _check_order_of_keys(value: Any) -> None:
-    """Raise Misfit for an object whose keys Java and Python sort differently: Spark would not find some of them."""
-    if isinstance(value, dict):
-        if not is_sorted_as_in_java(list(value)):
-            raise Misfit("no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it")
-        for part in value.values():
-            _check_order_of_keys(part)
-    elif isinstance(value, list):
-        for part in value:
-            _check_order_of_keys(part)
 
 
 def write_variants(array: pa.Array) -> pa.StringArray:

@@ -15,23 +15,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import replace_char_types
-from ..core.spark_types import ROOT_COLUMN, find_wider_number, order_like
+from ..core.format import Layout
+from ..core.spark_types import ROOT_COLUMN, fit_rows
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import NativeWriter, Spec, make_json_writer
 from .document_rules import make_document_rules
-from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimeCells, TimestampCells
+from .plain_cells import (
+    CONTAINERS,
+    LEAVES,
+    JsonCells,
+    LeafCells,
+    make_kept_cells,
+    make_time_cells,
+    make_timestamp_cells,
+    write_finite,
+    write_strings,
+)
 from .schemas import schema_model as model
 from .schemas.schema_parser import parse_json_schema
 from .schemas.schema_to_spark import make_spark_struct
-from .timestamps import ISO
+from .timestamps import ISO, read_timestamp_format
 from .variants import VariantCells
 
-_NULL = make_constant(b"null")
 _NOTHING = make_constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
 
@@ -51,23 +61,15 @@ class JsonEncoder(BatchEncoder):
     The native encoder writes the same bytes. It leaves batches with unusual or bad values to Arrow's kernels.
     """
 
-    def __init__(
-        self,
-        schema: T.StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        timestamps: str = ISO,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
-        struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
+    def __init__(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> None:
+        super().__init__(layout.columns, encoding_id, codec)
+        schema_text, timestamps = layout.schema_text, read_timestamp_format(layout.settings)
+        struct = replace_char_types(layout.columns)
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None
         if root is not None:
             table = replace_char_types(make_spark_struct(root))
-            assert isinstance(table, T.StructType)
-            struct = _fit(struct, table)
+            struct = fit_rows(struct, table, widening=True)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
         # A root that is no object has no object around it.
@@ -94,35 +96,13 @@ class JsonEncoder(BatchEncoder):
         return self.compress(written)
 
 
-def _fit(rows: T.StructType, table: T.StructType) -> T.StructType:
-    """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
-    columns = {field.name: field for field in table.fields}
-    for name in columns:
-        if name not in rows.fieldNames():
-            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
-    fields = []
-    for field in rows.fields:
-        column = columns.get(field.name)
-        if column is None:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        column_type = order_like(column.dataType, field.dataType)
-        row_type, declared_type = field.dataType.simpleString(), column_type.simpleString()
-        if row_type != declared_type and find_wider_number(field.dataType, column.dataType) != column.dataType:
-            raise InvalidSchemaError(
-                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
-            )
-        data_type = column_type if row_type == declared_type else field.dataType
-        fields.append(T.StructField(field.name, data_type, column.nullable))
-    return T.StructType(fields)
-
-
 class _Object(JsonCells):
     def __init__(self, path: str, struct: T.StructType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
         for number, field in enumerate(struct.fields):
             begin = ("{" if number == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
-            member = node.properties.get(field.name) if isinstance(node, model.Object) else None
+            member = model.find_part(node, field.name)
             cells = make_cells(field.dataType, join_path(path, field.name), timestamps, member, level + 1)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
             if field.nullable and member is not None and not member.takes_null:
@@ -138,8 +118,8 @@ class _Object(JsonCells):
         """Return the values of each member; null where one is left out."""
         columns = []
         for (_, cells, nulls), child in zip(self._members, array.flatten(), strict=True):
-            column = cells.cells(child, rows, nulls is not Nulls.REFUSED)
-            columns.append(column.fill_null(_NULL) if column.null_count and nulls is Nulls.WRITTEN else column)
+            write = cells.cells_or_null if nulls is Nulls.WRITTEN else cells.cells
+            columns.append(write(child, rows, nulls is not Nulls.REFUSED))
         return columns
 
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
@@ -170,7 +150,7 @@ class _Object(JsonCells):
 class _Array(JsonCells):
     def __init__(self, path: str, array: T.ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        items = node.items if isinstance(node, model.Array) else None
+        items = model.find_part(node, "element")
         self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
         self._nullable = _can_take_null(array.containsNull, items, self._element)
 
@@ -179,17 +159,15 @@ class _Array(JsonCells):
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = find_list_bounds(array)
-        cells = self._element.cells(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
-        if cells.null_count:
-            cells = cells.fill_null(_NULL)
+        cells = self._element.cells_or_null(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
         return join_parts([make_constant(b"["), join_lists(cells, offsets, b","), make_constant(b"]")], len(array))
 
 
 class _Map(JsonCells):
     def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        values = node.values if isinstance(node, model.Map) else None
-        self._key = StringCells(join_path(path, "key"))
+        values = model.find_part(node, "value")
+        self._key = LeafCells(join_path(path, "key"), write_strings)
         self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
@@ -200,9 +178,7 @@ class _Map(JsonCells):
         offsets, entries = find_list_bounds(array)
         keys, values = entries.flatten()
         owners = np.repeat(rows, np.diff(offsets))
-        cells = self._value.cells(values, owners, self._nullable)
-        if cells.null_count:
-            cells = cells.fill_null(_NULL)
+        cells = self._value.cells_or_null(values, owners, self._nullable)
         pairs = join_parts([self._key.write_present(keys, owners), make_constant(b":"), cells], len(entries))
         return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 
@@ -232,16 +208,16 @@ def make_cells(
     if isinstance(data_type, T.VariantType):
         return VariantCells(path, level)
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
-        return KeptCells(path, node.types)
+        return make_kept_cells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return FiniteCells(path)
+        return LeafCells(path, write_finite, ("finite",))
     if isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
-        return TimestampCells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
+        return make_timestamp_cells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
     if is_time_of_day(data_type):
-        return TimeCells(path, data_type, timestamps)
-    for kind, make in LEAVES.items():
+        return make_time_cells(path, data_type, timestamps)
+    for kind, (write, native) in LEAVES.items():
         if isinstance(data_type, kind):
-            return make(path)
+            return LeafCells(path, write, native)
     raise UnsupportedTypeError(
         f"column '{path}' has type {data_type.simpleString()}, which cannot be written as text; leave the column out"
     )

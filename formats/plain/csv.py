@@ -33,12 +33,12 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
 
-from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require_values
+from ..core.arrow_types import find_arrow_type, replace_char_types
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Column, Misfit, NumberText, Problems, Rows, StructColumn, StructMember
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
-from ..core.framing import Undecodable
+from ..core.format import Decoder, Encoder, Layout, Resolve, Settings
+from ..core.framing import Undecodable, decode_text
 from ..core.scalars import SPECIAL_FLOATS, shorten_value
 from ..core.spark_types import parse_spark_schema
 from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
@@ -100,24 +100,17 @@ class CsvFormat:
     registry_format = None
     changes = False
 
-    def schema_text(
-        self,
-        schema: T.StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         """Return the columns as Spark's JSON. Raises UnsupportedTypeError for a nested column, InvalidOptionError."""
-        Dialect.of(settings)
-        for field in schema:
+        Dialect.of(layout.settings)
+        for field in layout.columns:
             if isinstance(field.dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
                 raise UnsupportedTypeError(
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
                 )
             make_cells(replace_char_types(field.dataType), field.name)
-        return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(layout.columns.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
     def spark_schema(self, schema_text: str) -> T.StructType:
         try:
@@ -128,30 +121,20 @@ class CsvFormat:
     def type_name(self, schema_text: str) -> str:
         raise make_no_schema_error(self.name)
 
-    def decoder(
-        self,
-        reader_schema: T.StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        """Make a decoder. `table_schema_text` has all columns in order; without it, `reader_schema` must have them."""
-        table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
-        return CsvDecoder(reader_schema, table, Dialect.of(settings))
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        """Make a decoder. The schema text has all columns in order; without it, the layout must have them.
 
-    def encoder(
-        self,
-        schema: T.StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
+        It does not look for headers: `resolve` is not used.
+        """
+        table = self.spark_schema(layout.schema_text) if layout.schema_text else layout.columns
+        return UniformDecoder("", layout.columns, None, _CsvReader(layout.columns, table, Dialect.of(layout.settings)))
+
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
-        if schema_text:
-            _check_columns(schema, self.spark_schema(schema_text))
-        return CsvEncoder(schema, Dialect.of(settings))
+        if layout.schema_text:
+            _check_columns(layout.columns, self.spark_schema(layout.schema_text))
+        return CsvEncoder(layout.columns, Dialect.of(layout.settings))
 
 
 def _check_columns(rows: T.StructType, table: T.StructType) -> None:
@@ -179,10 +162,7 @@ class _Records:
 
     def fields(self, payload: bytes) -> list[str | None]:
         """Split a payload into fields. Raises Undecodable with the reason if it is not a record of the table."""
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+        text = decode_text(payload)
         if not text and self._columns > 1:
             raise Undecodable("it is empty")
         if text.startswith(_BYTE_ORDER_MARK):
@@ -222,52 +202,23 @@ class _Records:
             at += 1
 
 
-class CsvDecoder(BatchDecoder):
-    """Reads every event by the table's columns."""
-
-    format_name = ""
-
-    def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
-        super().__init__(reader_schema, None)
-        self._reader = _CsvReader(reader_schema, table, dialect)
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
-
-
 class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: T.StructType, table: T.StructType, dialect: Dialect) -> None:
         struct = replace_char_types(reader_schema)
-        assert isinstance(struct, T.StructType)
         column_numbers = {field.name: number for number, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
-        self._width = len(table)
-        self._columns: list[tuple[int, Column, bool]] = []
+        self._nothing = [None] * len(table)
+        members = []
         for field in struct:
             if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
             column = _Texts(make_column(field.dataType, field.name, None), _choose_parser(field.dataType))
-            self._columns.append((column_numbers[field.name], column, field.nullable))
+            members.append(StructMember(column_numbers[field.name], column, field.nullable))
+        self._columns = StructColumn("", find_arrow_type(struct), members, list)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        nothing = [None] * self._width
-        records: list[Sequence[str | None]] = []
-        bad = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                records.append(self._records.fields(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                bad.append(row)
-                records.append(nothing)
-        rows = np.arange(len(records))
-        arrays = []
-        for number, column, nullable in self._columns:
-            array = column.build([record[number] for record in records], rows, problems)
-            if not nullable:
-                require_values(array, column, rows, problems)
-            arrays.append(array)
-        return arrays
+        records = read_each(payloads, self._records.fields, problems, self._nothing)
+        return self._columns.children(records, np.arange(len(records)), problems)
 
 
 class _Texts(Column):
@@ -280,30 +231,21 @@ class _Texts(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         if self._value is not None:
-            values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
+            values = self.convert_each(self._value, values, rows, problems)
         return self._column.build(values, rows, problems)
-
-    def _one(self, text: str | None, row: int, problems: Problems) -> Any:
-        assert self._value is not None
-        if text is None:
-            return None
-        try:
-            return self._value(text)
-        except Misfit as error:
-            self.note_misfit(row, error, problems)
-            return None
 
 
 def _choose_parser(data_type: T.DataType) -> Callable[[str], Any] | None:
     """Return a parser of texts into the values that a JSON document would have; None if that is the text itself."""
-    if isinstance(data_type, T.BooleanType):
-        return _parse_boolean
-    if isinstance(data_type, T.IntegralType):
-        return _parse_integer
-    if isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return _parse_floating
-    if isinstance(data_type, T.DecimalType):
-        return _parse_decimal
+    match data_type:
+        case T.BooleanType():
+            return _parse_boolean
+        case T.IntegralType():
+            return _parse_integer
+        case T.FloatType() | T.DoubleType():
+            return _parse_floating
+        case T.DecimalType():
+            return _parse_number
     return None
 
 
@@ -325,10 +267,6 @@ def _parse_floating(text: str) -> Any:
     return float(_parse_number(text).decode()) if len(text) < _LONGEST_NUMBER else _parse_number(text)
 
 
-def _parse_decimal(text: str) -> Any:
-    return _parse_number(text)
-
-
 def _parse_number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
         raise Misfit(f"'{shorten_value(text)}' is not a number")
@@ -342,12 +280,7 @@ class CsvEncoder(BatchEncoder):
         super().__init__(schema, None, "")
         self._dialect = dialect
         struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
-        self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
-
-    def _cells(self, data_type: T.DataType, name: str) -> Cells:
-        text = isinstance(data_type, T.StringType)
-        return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
+        self._columns = [(_Quoted(field.name, dialect, field.dataType), field.nullable) for field in struct]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
@@ -361,12 +294,12 @@ class CsvEncoder(BatchEncoder):
 
 
 class _Quoted(Cells):
-    """Writes cells as fields. `cells` writes values of types other than string as JSON does."""
+    """Writes cells as fields. Values of types other than string are written as in JSON."""
 
-    def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
+    def __init__(self, path: str, dialect: Dialect, data_type: T.DataType) -> None:
         super().__init__(path)
         self._dialect = dialect
-        self._inner = cells
+        self._inner = None if isinstance(data_type, T.StringType) else make_cells(data_type, path)
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         if self._inner is None:

@@ -11,9 +11,12 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 
 from ..core.arrow_types import arrow_schema
+from ..core.batches import PayloadReader, UniformDecoder, read_each
+from ..core.columns import Problems
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
-from ..core.writing import NOT_UTF8, find_invalid_text
+from ..core.format import Decoder, Encoder, Layout, Resolve
+from ..core.framing import decode_text
+from ..core.writing import NOT_UTF8, find_invalid_text, make_row_error
 
 
 def check_bare(format: str, encoding_id: int | None, codec: str) -> None:
@@ -47,16 +50,9 @@ class WholeEventFormat:
     registry_format = None
     changes = False
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         """Return the empty text. Raises UnsupportedTypeError unless there is one column, of the right type."""
-        self._check(schema)
+        self._check(layout.columns)
         return ""
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -66,29 +62,16 @@ class WholeEventFormat:
     def type_name(self, schema_text: str) -> str:
         raise make_no_schema_error(self.name)
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         """Make a decoder that does not look for headers: `resolve` is not used."""
-        if len(reader_schema):
-            self._check(reader_schema)
-        return _WholeEventDecoder(reader_schema)
+        if len(layout.columns):
+            self._check(layout.columns)
+        return UniformDecoder("", layout.columns, None, _WholeEventReader(layout.columns))
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
         """Make an encoder of the only column. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
-        self._check(schema)
+        self._check(layout.columns)
         return _WholeEventEncoder()
 
     def _check(self, schema: StructType) -> None:
@@ -112,36 +95,22 @@ def make_text_format() -> WholeEventFormat:
     return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
 
 
-class _WholeEventDecoder:
-    def __init__(self, reader_schema: StructType) -> None:
-        self.schema = arrow_schema(reader_schema)
+class _WholeEventReader(PayloadReader):
+    """Reads payloads as the values of the only column, any number at once: Arrow casts them."""
 
-    def decode(self, events: EventBuffer) -> pa.RecordBatch:
-        batch, bad = self.decode_valid(events)
-        if bad:
-            raise bad[0]
-        return batch
+    piece_events = piece_bytes = 1 << 40
 
-    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        if len(self.schema) == 0:  # rows that are only counted
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([]))), []
-        payloads = events.to_arrow()
+    def __init__(self, columns: StructType) -> None:
+        self._types = [field.type for field in arrow_schema(columns)]
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if not self._types:  # rows that are only counted
+            return []
         try:
             # Casting binary to string, Arrow checks that everything is UTF-8.
-            return pa.RecordBatch.from_arrays([payloads.cast(self.schema[0].type)], schema=self.schema), []
+            return [payloads.to_arrow().cast(self._types[0])]
         except pa.ArrowInvalid:
-            return self._read_one_by_one(events)
-
-    def _read_one_by_one(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """Read texts one by one, because some are not UTF-8."""
-        texts: list[str] = []
-        bad = []
-        for index, payload in enumerate(events.payloads()):
-            try:
-                texts.append(payload.decode())
-            except UnicodeDecodeError as error:
-                bad.append(BadEvent(index, f"it is not UTF-8 text (byte {error.start})"))
-        return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=self.schema), bad
+            return [pa.array(read_each(payloads, decode_text, problems), pa.string())]
 
 
 class _WholeEventEncoder:
@@ -157,7 +126,5 @@ class _WholeEventEncoder:
             return column.cast(pa.large_binary())
         invalid = find_invalid_text(column)
         if invalid is not None:
-            raise InvalidRowError(
-                f"row {invalid} of the batch cannot be written: column '{batch.schema.names[0]}' is {NOT_UTF8}"
-            )
+            raise make_row_error(invalid, batch.schema.names[0], NOT_UTF8)
         return column.cast(pa.large_string()).cast(pa.large_binary())

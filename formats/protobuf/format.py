@@ -21,13 +21,13 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
 from ..core.arrow_types import replace_char_types
-from ..core.batches import BatchDecoder, PayloadReader
+from ..core.batches import BatchDecoder, PayloadReader, read_each
 from ..core.columns import Problems
 from ..core.events import EventBuffer
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import Decoder, Encoder, Layout, Resolve, WriterSchema
 from ..core.framing import Undecodable
-from ..core.spark_types import order_like
-from ..core.writing import BINARY, BatchEncoder, make_constant
+from ..core.spark_types import fit_rows
+from ..core.writing import BINARY, BatchEncoder, make_constant, make_row_error
 from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
 from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
@@ -58,14 +58,7 @@ class ProtobufFormat:
     registry_format = "Protobuf"
     changes = False
 
-    def schema_text(
-        self,
-        schema: StructType,
-        name: str,
-        namespace: str,
-        comment: str | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> str:
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
         raise UnsupportedOperationError(
             "a Protobuf schema cannot be made from columns, because they have no field numbers; let the application "
             "that owns the schema register it, and read and write its stream as a table, or use format avro or json"
@@ -77,33 +70,20 @@ class ProtobufFormat:
     def type_name(self, schema_text: str) -> str:
         return read_message_name(schema_text)
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        return ProtobufDecoder(reader_schema, _require_schema_text(table_schema_text), resolve)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        return ProtobufDecoder(layout.columns, _require_schema_text(layout), resolve)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return ProtobufEncoder(schema, _require_schema_text(schema_text), encoding_id, codec)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return ProtobufEncoder(layout.columns, _require_schema_text(layout), encoding_id, codec)
 
 
-def _require_schema_text(schema_text: str | None) -> str:
-    if not schema_text:
+def _require_schema_text(layout: Layout) -> str:
+    if not layout.schema_text:
         raise InvalidSchemaError(
             "Protobuf events can only be read and written with a schema of the registry; leave 'framing' and columns "
             "out"
         )
-    return schema_text
+    return layout.schema_text
 
 
 class ProtobufDecoder(BatchDecoder):
@@ -115,7 +95,6 @@ class ProtobufDecoder(BatchDecoder):
         super().__init__(reader_schema, resolve)
         self._message = read_message_type(table_schema_text)
         struct = replace_char_types(reader_schema)
-        assert isinstance(struct, StructType)
         self._reader = _MessageReader(self._message, struct, self.schema, framed=resolve is not None)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -189,13 +168,7 @@ class _MessageReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         nothing = [None] * len(self._getters)
-        rows = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                rows.append(self._values(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                rows.append(nothing)
+        rows = read_each(payloads, self._values, problems, nothing)
         columns = zip(*rows, strict=True) if rows else [()] * len(self._types)
         return [pa.array(list(values), data_type) for values, data_type in zip(columns, self._types, strict=True)]
 
@@ -236,21 +209,20 @@ class ProtobufEncoder(BatchEncoder):
         message = read_message_type(schema_text)
         table = convert_protobuf_to_spark(schema_text)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
         if not table.fields:
             # Spark and Arrow lose the number of rows without columns.
             raise UnsupportedOperationError(
                 f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
                 "and counted"
             )
-        _check_rows(struct, table)
+        nullable = [field.nullable for field in fit_rows(struct, table)]
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._setters = [
             (
                 number,
                 make_setter(find_field(message, column), column.dataType),
-                table[column.name].nullable,
+                nullable[number],
                 column.name,
             )
             for number, column in enumerate(struct.fields)
@@ -278,13 +250,11 @@ class ProtobufEncoder(BatchEncoder):
             if value is None:
                 if nullable:
                     continue
-                raise InvalidRowError(
-                    f"row {row} of the batch cannot be written: column '{name}' is null, but the column is NOT NULL"
-                )
+                raise make_row_error(row, name, "null, but the column is NOT NULL")
             try:
                 put(message, value)
             except (ValueError, TypeError, OverflowError) as error:
-                raise InvalidRowError(f"row {row} of the batch cannot be written: column '{name}' is {error}") from None
+                raise make_row_error(row, name, error) from None
         try:
             payload = bytes(message.SerializeToString(deterministic=True))
             if self._has_json_texts:
@@ -294,19 +264,3 @@ class ProtobufEncoder(BatchEncoder):
             reason = _explain_unreadable(error) if isinstance(error, DecodeError) else str(error)
             raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}") from None
         return payload
-
-
-def _check_rows(rows: StructType, table: StructType) -> None:
-    columns = {field.name: field for field in table}
-    for name in columns:
-        if name not in rows.fieldNames():
-            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
-    for field in rows:
-        if field.name not in columns:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        declared_type = order_like(columns[field.name].dataType, field.dataType).simpleString()
-        row_type = field.dataType.simpleString()
-        if row_type != declared_type:
-            raise InvalidSchemaError(
-                f"column '{field.name}' of type {row_type} cannot be written as the schema's {declared_type}"
-            )

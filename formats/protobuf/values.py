@@ -188,19 +188,16 @@ def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     if is_map(field):
         assert isinstance(data_type, MapType)
         key_field, value_field = find_entry_fields(field)
-        of_key = _make_writer(key_field, data_type.keyType)
-        if value_field.message_type is not None:
-            fill = _make_filler(value_field, data_type.valueType)
-
-            def set_messages(message: Any, value: Any) -> None:
-                for key, item in value:
-                    fill(getattr(message, name)[of_key(key)], item)
-
-            return set_messages
-        scalar = _make_writer(value_field, data_type.valueType)
+        of_key, of_value = _make_writer(key_field, data_type.keyType), _make_writer(value_field, data_type.valueType)
+        filler = None if value_field.message_type is None else _make_filler(value_field, data_type.valueType)
 
         def set_map(message: Any, value: Any) -> None:
-            getattr(message, name).update({of_key(key): scalar(item) for key, item in value})
+            entries = getattr(message, name)
+            for key, item in value:
+                if filler is None:
+                    entries[of_key(key)] = of_value(item)
+                else:
+                    filler(entries[of_key(key)], item)
 
         return set_map
     if field.message_type is not None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
+from pyspark_pravega.formats.core.format import NO_SETTINGS, BadEvent, Decoder, Layout, Resolve, Settings, find_format
 
 needs_native = pytest.mark.skipif(
     not native.get_status().active, reason=f"there is no native decoder to compare with: {native.get_status().text}"
@@ -37,7 +37,9 @@ class BothPaths:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> None:
-        self._make: Callable[[], Decoder] = lambda: find_format(format_name).decoder(schema, text, resolve, settings)
+        self._make: Callable[[], Decoder] = lambda: find_format(format_name).decoder(
+            Layout(schema, text, settings), resolve
+        )
         self.native = self._make()
         with reference_only():
             self.reference = self._make()

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.changes.feed import changelog_schema, find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import Layout
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.fuzzing import COUNT, SEED, damaged
 from tests.interop.kafka_connect import ConnectCase, DecimalFormat, KafkaConnect
@@ -42,7 +43,7 @@ def test_both_decoders_read_what_connect_writes(kafka_connect: KafkaConnect, dec
             table = format.infer_columns([EventBuffer.of(events)], {})
             assert table is not None and table.names == ["id", "v"]
             changelog = StructType([field for field in changelog_schema(table) if field.name != "source"])
-            both = BothPaths("debezium-json", changelog, format.schema_text(table, "t", "s"))
+            both = BothPaths("debezium-json", changelog, format.schema_text(Layout(table), "t", "s"))
             for whole in (events, [case.event for case in without]):
                 batch, bad = both.check(EventBuffer.of(whole))
                 assert batch.num_rows + len(bad) == len(whole)

@@ -18,7 +18,7 @@ from pyspark_pravega.formats.changes.encodings.matrix import find_reading, find_
 from pyspark_pravega.formats.changes.encodings.semantic_types import choose_type
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.fuzzing import COUNT
 from tests.interop.avro_of_connect import avro_events
 from tests.interop.connect_values import ImpossibleError, same, shown
@@ -62,7 +62,7 @@ def read(
     table = t.StructType([t.StructField("id", t.IntegerType()), t.StructField("v", data_type)])
     found = find_format(format)
     keys = {name.replace("__", ".").replace("_", "-"): text for name, text in settings.items()}
-    decoder = found.decoder(changelog_schema(table), found.schema_text(table, "t", "s"), None, keys)
+    decoder = found.decoder(Layout(changelog_schema(table), found.schema_text(Layout(table), "t", "s"), keys))
     batch, bad = decoder.decode_valid(EventBuffer.of(list(events)))
     rows = [row["after"] for row in batch.to_pylist()]
     return {row["id"]: row["v"] for row in rows}, {ids[each.index]: each.reason for each in bad}

@@ -33,7 +33,7 @@ from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.commands.cli import main
-from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
+from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format, Layout
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.local.cluster import LocalCluster
 
@@ -103,6 +103,7 @@ def test_an_example_of_formats_works(entry_point: type[object], capsys: pytest.C
     names = {
         "EventBuffer": EventBuffer,
         "IntegerType": IntegerType,
+        "Layout": Layout,
         "StructField": StructField,
         "StructType": StructType,
         "find_format": find_format,

@@ -6,7 +6,7 @@ says: records and maps are objects, arrays are arrays, and the value of a union 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +28,8 @@ from ..binary import (
     read_long,
 )
 from ..field_defaults import WRONG_DEFAULT, convert_default_to_json
-from ..json_scalars import decode_text, make_json_converter
-from ..leaves import make_resolution_error
+from ..json_scalars import make_json_converter
+from ..leaves import decode_text, make_resolution_error
 from ..unions import choose_places, find_sources
 from .nesting import DEEPEST, run
 
@@ -62,32 +62,22 @@ class _Resolution:
 
     def value(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
         """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
-        if isinstance(writer, avro.Union):
-            return _make_union_step(list(self._list_branches(writer, reader, path)))
+        union = writer if isinstance(writer, avro.Union) else avro.Union([writer])
         branches, nullable = avro.split_null(reader)
-        if avro.is_null(writer):
-            if nullable:
-                return make_skipping_reader(writer)
-            raise make_resolution_error(writer, reader, path)
-        if not isinstance(reader, avro.Union):
-            return self._single(writer, reader, path)
-        (target,) = choose_places(avro.Union([writer]), reader, branches)
-        if target is None:
-            raise make_resolution_error(writer, reader, path)
-        return self._single(writer, branches[target], path)
-
-    def _list_branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
-        branches, nullable = avro.split_null(reader)
-        for node, target in zip(writer.branches, choose_places(writer, reader, branches), strict=True):
+        steps: list[_Step] = []
+        for node, target in zip(union.branches, choose_places(union, reader, branches), strict=True):
             try:
                 if avro.is_null(node) and nullable:
-                    yield make_skipping_reader(node)
+                    steps.append(make_skipping_reader(node))
                 elif target is None:
                     raise make_resolution_error(node, reader, path)
                 else:
-                    yield self._single(node, branches[target], path)
+                    steps.append(self._single(node, branches[target], path))
             except InvalidSchemaError as error:
-                yield _make_refusing_step(error.message)
+                if union is not writer:
+                    raise
+                steps.append(_make_refusing_step(error.message))
+        return _make_union_step(steps) if union is writer else steps[0]
 
     def _single(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
         match writer, reader:

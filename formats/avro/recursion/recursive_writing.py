@@ -137,10 +137,8 @@ class _Writing:
             raise Misfit(f"at {path}: {error}") from None
 
     def _union(self, node: avro.Union, value: Any, path: str) -> Any:
-        if value is None:
-            for number, branch in enumerate(node.branches):
-                if avro.is_null(branch):
-                    return write_varint(number)
+        if value is None and node.null_number is not None:
+            return write_varint(node.null_number)
         several = len(node.not_null) > 1
         fitting: list[tuple[int, bytes]] = []
         reasons: list[str] = []

@@ -32,10 +32,10 @@ from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
-from ...core.batches import BatchDecoder, PayloadReader
+from ...core.batches import BatchDecoder, PayloadReader, read_each
 from ...core.columns import Problems
 from ...core.events import EventBuffer, EventPositions, find_texts
-from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ...core.format import Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
 from ..changelog_columns import (
@@ -130,25 +130,12 @@ class DebeziumAvroFormat(AvroFormat):
     changes = True
     any_keys = True
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        table = self.spark_schema(table_schema_text) if table_schema_text else None
-        return DebeziumAvroDecoder(reader_schema, table, table_schema_text, resolve, settings)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        table = self.spark_schema(layout.schema_text) if layout.schema_text else None
+        return DebeziumAvroDecoder(layout, table, resolve)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return DebeziumAvroEncoder(layout, encoding_id, codec)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
@@ -196,34 +183,26 @@ class DebeziumAvroDecoder(BatchDecoder):
 
     format_name = "Avro"
 
-    def __init__(
-        self,
-        reader_schema: StructType,
-        table: StructType | None,
-        table_schema_text: str | None,
-        resolve: Resolve | None,
-        settings: Settings,
-    ) -> None:
-        super().__init__(reader_schema, resolve)
-        self._wanted = reader_schema
-        self._table = table
-        self._text = table_schema_text
-        self._settings = settings
-        self._schemas = parse_schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
+    def __init__(self, layout: Layout, table: StructType | None, resolve: Resolve | None) -> None:
+        super().__init__(layout.columns, resolve)
+        self._layout, self._table = layout, table
+        by_id = layout.settings.get(AVRO_SCHEMAS)
+        self._schemas = None if by_id is None else parse_schemas_by_id(by_id)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
             return self._reader(OneWriter(Writer.of(writer.schema_text)))
         if self._schemas is not None:
             return self._reader(ConfluentWriters(self._schemas))
-        if self._text is None:
+        if self._layout.schema_text is None:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(OneWriter(Writer.of(self._text)))
+        return self._reader(OneWriter(Writer.of(self._layout.schema_text)))
 
     def _reader(self, find: WriterSearch) -> PayloadReader:
-        return make_native_reader(_EnvelopeReader(self._wanted, self._table, self._settings, find), find, self._wanted)
+        columns, settings = self._layout.columns, self._layout.settings
+        return make_native_reader(_EnvelopeReader(columns, self._table, settings, find), find, columns)
 
 
 class _EnvelopeReader(AvroEnvelopeReader):
@@ -251,13 +230,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         return SourceEncoding(writer.before, writer.after, self._rules)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self._change(payload, padded))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(payloads, lambda payload: self._change(payload, padded), problems, NO_CHANGE)
         return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
     def _change(self, payload: bytes, padded: bool) -> Change:
@@ -275,23 +248,17 @@ _ABSENT, _PRESENT = b"\x00", b"\x02"
 class DebeziumAvroEncoder(BatchEncoder):
     """Writes envelopes by the schema that `make_envelope_schema` makes from the table's."""
 
-    def __init__(
-        self,
-        schema: StructType,
-        schema_text: str | None,
-        encoding_id: int | None,
-        codec: str,
-        settings: Settings,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
-        check_writable(schema)
-        if AVRO_SCHEMAS in settings:
+    def __init__(self, layout: Layout, encoding_id: int | None, codec: str) -> None:
+        super().__init__(layout.columns, encoding_id, codec)
+        check_writable(layout.columns)
+        if AVRO_SCHEMAS in layout.settings:
             raise UnsupportedOperationError(
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
-        self._rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
-        now = int(settings.get(WRITTEN_AT, "0"))
+        text = layout.schema_text or convert_spark_to_avro(layout.columns, "row", "")
+        self._rows = AvroEncoder(layout.columns, text)
+        now = int(layout.settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
         self._source, self._end = texts + write_varint(now), write_varint(now)
         self._letters = {letter: _write_avro_text(letter) for letter in (CREATE, UPDATE, DELETE)}

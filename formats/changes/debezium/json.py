@@ -21,10 +21,10 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega import native
 
-from ...core.batches import BatchDecoder, PayloadReader
+from ...core.batches import PayloadReader, UniformDecoder, read_each
 from ...core.columns import Problems, StructColumn, describe_kind
 from ...core.events import EventBuffer, EventPositions, find_rare_events
-from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ...core.format import Decoder, Encoder, Layout, Resolve, Settings
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
@@ -83,25 +83,13 @@ class DebeziumJsonFormat(JsonFormat):
     changes = True
     any_keys = True
 
-    def decoder(
-        self,
-        reader_schema: StructType,
-        table_schema_text: str | None = None,
-        resolve: Resolve | None = None,
-        settings: Settings = NO_SETTINGS,
-    ) -> Decoder:
-        table = self.spark_schema(table_schema_text) if table_schema_text else None
-        return DebeziumJsonDecoder(reader_schema, table, resolve, settings)
+    def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
+        table = self.spark_schema(layout.schema_text) if layout.schema_text else None
+        reference = _EnvelopeReader(layout.columns, table, layout.settings)
+        return UniformDecoder(self.registry_format, layout.columns, resolve, reference.native() or reference)
 
-    def encoder(
-        self,
-        schema: StructType,
-        schema_text: str | None = None,
-        encoding_id: int | None = None,
-        codec: str = "",
-        settings: Settings = NO_SETTINGS,
-    ) -> Encoder:
-        return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+    def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
+        return DebeziumJsonEncoder(layout, encoding_id, codec)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema; None if no event has one.
@@ -133,22 +121,6 @@ class DebeziumJsonFormat(JsonFormat):
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         return find_rare_events(events, _CANDIDATES, _CANDIDATE)
-
-
-class DebeziumJsonDecoder(BatchDecoder):
-    """Reads envelopes. They describe themselves, so a writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(
-        self, reader_schema: StructType, table: StructType | None, resolve: Resolve | None, settings: Settings
-    ) -> None:
-        super().__init__(reader_schema, resolve)
-        reference = _EnvelopeReader(reader_schema, table, settings)
-        self._reader = reference.native() or reference
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
 
 
 class _EnvelopeReader(EnvelopeReader):
@@ -197,13 +169,9 @@ class _EnvelopeReader(EnvelopeReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
             payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(_parse_change(payload, self._documents, self._schemas))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
+        changes = read_each(
+            payloads, lambda payload: _parse_change(payload, self._documents, self._schemas), problems, NO_CHANGE
+        )
         return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
 
@@ -349,4 +317,4 @@ class _Schemas:
         return payload, self._prefixes[prefix]
 
 
-__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "read_change"]
+__all__ = ["DebeziumJsonFormat", "read_change"]

@@ -79,7 +79,6 @@ class NativeAvroReader(PayloadReader):
         self._find = find
         self._columns = EnvelopeColumns(reference, schema)
         struct = replace_char_types(schema)
-        assert isinstance(struct, StructType)
         self._images = {field.name: field.dataType for field in struct if field.name in ("before", "after")}
         self._envelopes: dict[int, tuple[Writer, _Envelope | None]] = {}
 

@@ -29,8 +29,8 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
-from ...core.format import Settings
-from ...core.spark_types import make_nullable
+from ...core.format import Layout, Settings
+from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
@@ -49,23 +49,17 @@ _EXACT = Context(prec=80)
 class DebeziumJsonEncoder(BatchEncoder):
     """Writes `{"before":null,"after":row,...,"op":"c"}` without a schema."""
 
-    def __init__(
-        self,
-        schema: T.StructType,
-        schema_text: str | None,
-        encoding_id: int | None,
-        codec: str,
-        settings: Settings,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
+    def __init__(self, layout: Layout, encoding_id: int | None, codec: str) -> None:
+        super().__init__(layout.columns, encoding_id, codec)
+        schema = layout.columns
         check_writable(schema)
-        if schema_text:
-            JsonEncoder(schema, schema_text)  # raises if it does not fit the table
-            schema = _apply_nullability(schema, convert_json_schema_to_spark(schema_text))
-        self._rows = RowDocuments(schema, settings)
-        now = int(settings.get(WRITTEN_AT, "0"))
+        if layout.schema_text:
+            JsonEncoder(Layout(schema, layout.schema_text))  # raises if it does not fit the table
+            schema = _apply_nullability(schema, convert_json_schema_to_spark(layout.schema_text))
+        self._rows = RowDocuments(schema, layout.settings)
+        now = int(layout.settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
-        self._former = RowDocuments(make_nullable(schema), settings)
+        self._former = RowDocuments(make_nullable(schema), layout.settings)
         self._begin, self._middle = b'{"before":', b',"after":'
         tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
         self._before_op, self._after_op = f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
@@ -120,7 +114,6 @@ class RowDocuments:
     def __init__(self, schema: T.StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
         struct = replace_char_types(schema)
-        assert isinstance(struct, T.StructType)
         self._fields = struct.fields
         self._units = [
             (rules.find_unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
@@ -128,9 +121,8 @@ class RowDocuments:
         ]
         self._decimal = rules.decimal
         self._binary = rules.binary if rules.binary in (URL_SAFE, HEX) else ""
-        self._encoder = JsonEncoder(
-            T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
-        )
+        fields = [T.StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields]
+        self._encoder = JsonEncoder(Layout(T.StructType(fields)))
 
     def documents(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         """Return one document for each row of a batch, made of the schema's columns only.
@@ -152,19 +144,13 @@ class RowDocuments:
 
     def _type(self, data_type: T.DataType) -> T.DataType:
         """Return the type whose JSON is the one that Debezium writes for a column."""
-        if isinstance(data_type, T.StructType):
-            return T.StructType([T.StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
-        if isinstance(data_type, T.ArrayType):
-            return T.ArrayType(self._type(data_type.elementType), data_type.containsNull)
-        if isinstance(data_type, T.MapType):
-            return T.MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
         if isinstance(data_type, T.DateType | T.TimestampNTZType | T.TimeType):
             return T.LongType()
         if isinstance(data_type, T.DecimalType):
             return data_type if self._decimal == "double" else T.StringType()
         if isinstance(data_type, T.VariantType) or (isinstance(data_type, T.BinaryType) and self._binary):
             return T.StringType()
-        return data_type
+        return convert_parts(data_type, self._type)
 
     def _convert(self, array: Any, data_type: T.DataType, unit: str) -> pa.Array:
         """Convert values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""

@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from ...core.columns import NumberText
 from .schema_references import References
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -195,9 +196,9 @@ class Splitter:
         types = read_types(value.get("type"))
         types = TYPES if types is None else types
         if isinstance(value.get("enum"), list):
-            types &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
+            types &= frozenset[str]().union(*map(find_value_types, value["enum"]))
         if "const" in value:
-            types &= _find_value_types(value["const"])
+            types &= find_value_types(value["const"])
         for joined in list_joined_schemas(value):
             types &= self.types(joined)
         for _, choices in list_choices(value):
@@ -217,12 +218,11 @@ def list_joined_schemas(value: dict[str, Any]) -> list[Any]:
     return schemas
 
 
-def _find_value_types(value: Any) -> frozenset[str]:
-    if isinstance(value, bool):
-        return frozenset({"boolean"})
-    if isinstance(value, (int, float)):
+def find_value_types(value: Any) -> frozenset[str]:
+    """Return the type names of a parsed value. A NumberText, with a point, is no integer, because drafts disagree."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         return frozenset({"integer", "number"} if value == value // 1 else {"number"})
-    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    kinds: dict[type, str] = {bool: "boolean", NumberText: "number", str: "string", list: "array", dict: "object"}
     return frozenset({kinds.get(type(value), "null")})
 
 
@@ -270,6 +270,18 @@ class Object(Node):
     properties: Mapping[str, Node]
     required: Set[str] = frozenset()
     """The properties that must be present, whether or not they may be null."""
+
+
+def find_part(node: Node | None, name: str) -> Node | None:
+    """Return the schema of a property, or of the elements of a list or the values of a map; None if there is none."""
+    match node:
+        case Object():
+            return node.properties.get(name)
+        case Array():
+            return node.items
+        case Map():
+            return node.values
+    return None
 
 
 @dataclass(frozen=True)

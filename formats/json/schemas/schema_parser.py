@@ -260,20 +260,20 @@ def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
         own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
-    if name == "boolean":
-        return T.BooleanType(), True
-    if name == "integer":
-        return T.LongType(), True
-    if name == "number":
-        return T.DoubleType(), True
     if name != "string":
-        return None
+        data_type = _PLAIN.get(name)
+        return None if data_type is None else (data_type, True)
     if any(part.value["contentEncoding"] == "base64" for part in parts.select("contentEncoding")):
         return T.BinaryType(), True
     formats = {part.value["format"] for part in parts.select("format") if part.value["format"] in _FORMATS}
     return (_FORMATS[formats.pop()] if len(formats) == 1 else T.StringType()), True
 
 
+_PLAIN: Mapping[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "integer": T.LongType(),
+    "number": T.DoubleType(),
+}
 _FORMATS = {"date": T.DateType(), "date-time": T.TimestampType()}
 
 

@@ -154,21 +154,19 @@ _SHARED = ("title", "description", "format", "default")
 
 def make_portable(text: str) -> str:
     """Return the text to register for a schema of this project."""
-    link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
-    return json.dumps(_select_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
+    return json.dumps(_select_shared(json.loads(text)) | {"links": [_make_link(text)]}, ensure_ascii=False)
 
 
 def make_foreign_portable(text: str) -> str:
     """Return the text to register for another program's schema that was edited here: all of it except our keywords."""
-    link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     root = _drop_own_keywords(json.loads(text))
-    links = root.get("links")
-    others = (
-        [known_link for known_link in links if not (isinstance(known_link, dict) and known_link.get("rel") == REL)]
-        if links
-        else []
-    )
-    return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
+    others = [link for link in root.get("links") or () if not (isinstance(link, dict) and link.get("rel") == REL)]
+    return json.dumps(root | {"links": [*others, _make_link(text)]}, ensure_ascii=False)
+
+
+def _make_link(text: str) -> dict[str, str]:
+    """Return the link of a registered text to the full schema."""
+    return {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
 
 
 def _drop_own_keywords(value: Any) -> Any:

@@ -37,11 +37,10 @@ from ...core.defaults import drop_initial_value
 from ...core.spark_types import (
     FLOATING_POINT,
     SPARK_MAP,
-    SPARK_METADATA,
     SPARK_TYPE,
     WHOLE_NUMBERS,
+    describe_column,
     is_valid_decimal,
-    split_comment,
 )
 from ...core.spark_visitor import SparkTypeVisitor, explain_unsupported
 from ...core.times_of_day import is_time_of_day
@@ -110,13 +109,8 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
     ) -> dict[str, Any]:
         properties = {}
         for field, node in members:
-            described = _make_nullable(node, field.nullable)
-            comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
-            if comment is not None:
-                described["description"] = comment
-            if metadata:
-                described[SPARK_METADATA] = metadata
-            properties[field.name] = described
+            description = describe_column(drop_initial_value(field.metadata or {}), "description")
+            properties[field.name] = _make_nullable(node, field.nullable) | description
         result: dict[str, Any] = {"type": "object", "properties": properties}
         # Draft 4 does not allow an empty list.
         if required := [field.name for field, _ in members if not field.nullable]:

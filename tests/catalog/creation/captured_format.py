@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.formats import BadEvent, EventBuffer
+from pyspark_pravega.formats import BadEvent, EventBuffer, Layout
 
 
 class CapturedFormat:
@@ -18,10 +18,8 @@ class CapturedFormat:
     registry_format = None
     changes = True
 
-    def schema_text(
-        self, schema: StructType, name: str, namespace: str, comment: Any = None, settings: Any = ()
-    ) -> str:
-        return schema.json()
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: Any = None) -> str:
+        return layout.columns.json()
 
     def spark_schema(self, schema_text: str) -> StructType:
         return StructType.fromJson(json.loads(schema_text))
@@ -29,14 +27,10 @@ class CapturedFormat:
     def type_name(self, schema_text: str) -> str:
         raise NotImplementedError
 
-    def decoder(
-        self, reader_schema: StructType, table_schema_text: Any = None, resolve: Any = None, settings: Any = ()
-    ) -> Decoder:
-        return Decoder(reader_schema)
+    def decoder(self, layout: Layout, resolve: Any = None) -> Decoder:
+        return Decoder(layout.columns)
 
-    def encoder(
-        self, schema: StructType, schema_text: Any = None, encoding_id: Any = None, codec: str = "", settings: Any = ()
-    ) -> Encoder:
+    def encoder(self, layout: Layout, encoding_id: Any = None, codec: str = "") -> Encoder:
         return Encoder()
 
     def infer_columns(self, events: Any, settings: Any) -> StructType | None:

@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.key_value.entry_write import UpsertSpec, UpsertW
 from pyspark_pravega.datasource.key_value.epochs import add_epoch_column
 from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 
 COLUMNS = StructType().add("id", IntegerType(), False).add("text", StringType()).add("epoch", LongType())
 VALUES = StructType(COLUMNS.fields[1:])
@@ -33,7 +33,7 @@ ROWS = StructType(COLUMNS.fields[:2])
 def table(pravega: Pravega, scope: str, request: pytest.FixtureRequest) -> Iterator[StreamTable]:
     """A key-value table whose column `epoch` has epochs."""
     settings = {"epoch-column": "epoch"}
-    text = find_format(request.param).schema_text(VALUES, "k", scope, None, settings)
+    text = find_format(request.param).schema_text(Layout(VALUES, settings=settings), "k", scope)
     keys = KeyColumns((KeyColumn("id", "int", 4),))
     found = make_entries_table(Stream(scope, "k"), request.param, COLUMNS, keys, schema_text=text, settings=settings)
     open_entries(pravega, found).create(2, 4)
@@ -50,7 +50,7 @@ def write(pravega: Pravega, table: StreamTable, epoch: int | None, rows: Mapping
 
 
 def read(pravega: Pravega, table: StreamTable) -> dict[int, tuple[str, int | None]]:
-    decoder = find_format(table.format).decoder(VALUES, table.schema_text, None, table.settings)
+    decoder = find_format(table.format).decoder(Layout(VALUES, table.schema_text, table.settings))
     found = {}
     for key, entry in open_entries(pravega, table).entries():
         row = decoder.decode(EventBuffer.of([entry.value])).to_pylist()[0]

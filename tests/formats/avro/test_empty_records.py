@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.both_paths import BothPaths
 from tests.formats.core.test_evolution import field, record
 
@@ -35,7 +35,7 @@ def test_read_and_written(avro_type: Any, spark_type: str, data: bytes, value: A
     payload = b"\2" + data + b"\4"
     batch, bad = BothPaths("avro", schema, text).check(EventBuffer.of([payload, payload]))
     assert (batch.to_pylist(), bad) == ([{"a": 1, "c": value, "z": 2}] * 2, [])
-    assert AVRO.encoder(schema, text).encode(batch).to_pylist() == [payload, payload]
+    assert AVRO.encoder(Layout(schema, text)).encode(batch).to_pylist() == [payload, payload]
 
 
 def test_a_root_without_fields_has_rows_without_columns() -> None:

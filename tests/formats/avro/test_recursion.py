@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.core.test_evolution import field, record
@@ -73,7 +73,7 @@ def rewritten(schema: Any, row: dict[str, Any]) -> bytes:
     text = json.dumps(schema)
     spark = AVRO.spark_schema(text)
     batch = pa.RecordBatch.from_pylist([row], schema=arrow_schema(spark))
-    (found,) = AVRO.encoder(spark, text).encode(batch).to_pylist()
+    (found,) = AVRO.encoder(Layout(spark, text)).encode(batch).to_pylist()
     assert isinstance(found, bytes)
     return found
 
@@ -168,7 +168,7 @@ def test_values_are_those_of_format_json() -> None:
     json_format = find_format("json")
     schema = AVRO.spark_schema(json.dumps(LOGICAL))
     document = json.loads(PLAIN_TEXT)
-    read = json_format.decoder(schema, json_format.schema_text(schema, "t", "s"))
+    read = json_format.decoder(Layout(schema, json_format.schema_text(Layout(schema), "t", "s")))
     batch, wrong = read.decode_valid(EventBuffer.of([PLAIN_TEXT.encode()]))
     assert wrong == []
     assert {**batch.to_pylist()[0], "next": rows[0]["next"]} == rows[0]

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.avro.generated_schemas import Named, Reader, Schemas, Type, key_of, schema_json, text, value_of
 from tests.formats.avro.java_avro import JavaAvro
@@ -199,7 +199,7 @@ def test_java_reads_what_is_written(java: JavaAvro) -> None:
             events = [bytes.fromhex(answered["event"]) for answered in answer["events"]]
             _, bad, batch = decoded(table, table, events)
             assert bad == set()
-            encoder = AVRO.encoder(AVRO.spark_schema(text(table)), text(table))
+            encoder = AVRO.encoder(Layout(AVRO.spark_schema(text(table)), text(table)))
             written = []
             for place in range(batch.num_rows):
                 try:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths
 from tests.formats.core.test_evolution import field, read, record
@@ -54,7 +54,7 @@ def test_each_value_stays_in_its_branch_and_is_written_back(around: Any) -> None
     inner = found[0] if isinstance(found, list) else found
     inner = inner[1] if isinstance(inner, tuple) else inner
     assert inner == {"member0": None, "member1": {"value": 2.0, "unit": "C"}}
-    assert AVRO.encoder(schema, text).encode(batch).to_pylist() == [payload]
+    assert AVRO.encoder(Layout(schema, text)).encode(batch).to_pylist() == [payload]
 
 
 def test_full_names_come_before_simple_ones() -> None:
@@ -119,4 +119,4 @@ def test_names_that_java_takes(name: str) -> None:
 
 def test_tables_are_created_with_letters_of_any_script() -> None:
     schema = StructType().add("größe", "long").add("ключ", StructType().add("名前", "string"))
-    assert AVRO.spark_schema(AVRO.schema_text(schema, "t", "s")) == schema
+    assert AVRO.spark_schema(AVRO.schema_text(Layout(schema), "t", "s")) == schema

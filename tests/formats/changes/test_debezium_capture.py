@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name
 from pyspark_pravega.datasource.changes.rows.keyless.rows import KeylessRows
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.debezium import Record, Table, records, tables
 
 SETTINGS = {"debezium.time-units": "ts3=ms,ts0=ms"}
@@ -33,7 +33,7 @@ def changelog(table: Table, events: list[Record], schema: StructType | None = No
     columns = schema or table.schema
     settings = {key: text for key, text in SETTINGS.items() if "ts3" in columns.names}
     wanted = StructType([*changelog_schema(columns), MARKS])
-    decoder = format.decoder(wanted, format.schema_text(columns, "t", "s"), None, settings)
+    decoder = format.decoder(Layout(wanted, format.schema_text(Layout(columns), "t", "s"), settings))
     return decoder.decode(EventBuffer.of([event.value for event in events]))
 
 
@@ -213,7 +213,7 @@ def test_columns_cut_down_to_the_wanted_ones() -> None:
     wanted = StructType(
         [StructField("after", StructType([after["id"], StructField("pt", point)])), full["unavailable"]]
     )
-    decoder = format.decoder(wanted, format.schema_text(table.schema, "t", "s"), None, SETTINGS)
+    decoder = format.decoder(Layout(wanted, format.schema_text(Layout(table.schema), "t", "s"), SETTINGS))
     rows = decoder.decode(EventBuffer.of([record.value for record in records()[table.topic]])).to_pylist()
     images = [row["after"] for row in rows if row["after"] is not None]
     assert {"id": 11, "pt": {"y": -2.25}} in images

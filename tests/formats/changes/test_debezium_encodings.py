@@ -25,7 +25,7 @@ from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings, parse_time_units
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Layout, WriterSchema, find_format
 
 
 def columns(**types: t.DataType) -> t.StructType:
@@ -38,7 +38,7 @@ def decode(
     """The changelog of some events; options with _ for - and __ for dots."""
     found = find_format(format)
     keys = {name.replace("__", ".").replace("_", "-"): text for name, text in settings.items()}
-    decoder = found.decoder(changelog_schema(table), found.schema_text(table, "t", "s"), None, keys)
+    decoder = found.decoder(Layout(changelog_schema(table), found.schema_text(Layout(table), "t", "s"), keys))
     rows: list[dict[str, Any]] = decoder.decode(EventBuffer.of(list(events))).to_pylist()
     return rows
 
@@ -420,7 +420,7 @@ def test_the_shapes_of_mysql() -> None:
 
 def fold(table: t.StructType, key: list[str], events: Sequence[bytes]) -> dict[Any, dict[str, Any]]:
     format = find_format("debezium-json")
-    batch = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s")).decode(
+    batch = format.decoder(Layout(changelog_schema(table), format.schema_text(Layout(table), "t", "s"))).decode(
         EventBuffer.of(list(events))
     )
     with CurrentRows(key, [name for name in table.names if name not in key], 1 << 28) as rows:
@@ -602,7 +602,7 @@ def test_avro_with_confluents_framing() -> None:
         decode(AVRO_TABLE, events, "debezium-avro", debezium__avro_schemas="[7]")
     format = find_format("debezium-avro")
     with pytest.raises(UnsupportedOperationError, match="come from its own registry"):
-        format.encoder(AVRO_TABLE, settings={"debezium.avro-schemas": by_object})
+        format.encoder(Layout(AVRO_TABLE, settings={"debezium.avro-schemas": by_object}))
     candidates = format.truncate_candidates(EventBuffer.of(events))  # type: ignore[attr-defined]
     assert 4 in candidates.tolist()
 
@@ -649,11 +649,11 @@ def test_rows_are_read_as_they_were_written(format: str, settings: dict[str, str
         dict.fromkeys(WRITTEN.names) | {"id": 3},
     ]
     found = find_format(format)
-    text = found.schema_text(WRITTEN, "t", "s")
-    decoder = found.decoder(WRITTEN and changelog_schema(WRITTEN), text, None, settings)
+    text = found.schema_text(Layout(WRITTEN), "t", "s")
+    decoder = found.decoder(Layout(WRITTEN and changelog_schema(WRITTEN), text, settings))
     after = decoder.schema.field("after").type
     batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(after))))
-    payloads = found.encoder(WRITTEN, text, None, "", settings | {"written-at": "1700000000000"}).encode(batch)
+    payloads = found.encoder(Layout(WRITTEN, text, settings | {"written-at": "1700000000000"})).encode(batch)
     changes = decoder.decode(EventBuffer.of_arrow(payloads)).to_pylist()
     assert [change["after"] for change in changes] == rows
     assert {change["op"] for change in changes} == {"c"}
@@ -675,13 +675,17 @@ def test_the_written_encodings() -> None:
         ({"debezium.decimal": "precise", "debezium.time-precision": "connect"}, {"d": "EtZE", "at": 0}),
         ({"debezium.decimal": "double", "debezium.time-units": "at=ns"}, {"d": 123.45, "at": 1000}),
     ):
-        payload = found.encoder(table, settings=settings).encode(batch)[0].as_py()
+        payload = found.encoder(Layout(table, settings=settings)).encode(batch)[0].as_py()
         assert json.loads(payload)["after"] == wanted | {"stamp": "1970-01-01T00:00:00.000001Z", "day": 1}
 
 
 def changelog_type(table: t.StructType) -> pa.DataType:
     format = find_format("debezium-json")
-    return format.decoder(changelog_schema(table), format.schema_text(table, "t", "s")).schema.field("after").type
+    return (
+        format.decoder(Layout(changelog_schema(table), format.schema_text(Layout(table), "t", "s")))
+        .schema.field("after")
+        .type
+    )
 
 
 @pytest.mark.parametrize(
@@ -707,7 +711,7 @@ def changelog_type(table: t.StructType) -> pa.DataType:
 def test_a_bad_event_is_named_and_moves_no_other(payload: bytes, reason: str) -> None:
     table = columns(id=t.IntegerType())
     format = find_format("debezium-json")
-    decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
+    decoder = format.decoder(Layout(changelog_schema(table), format.schema_text(Layout(table), "t", "s")))
     good = [event({"id": number}) for number in range(3)]
     batch, bad = decoder.decode_valid(EventBuffer.of([good[0], payload, good[1], payload, good[2]]))
     assert [bad_event.index for bad_event in bad] == [1, 3]
@@ -734,7 +738,7 @@ def test_events_that_are_odd_but_good() -> None:
 def test_a_text_that_is_no_map_makes_its_event_bad() -> None:
     format = find_format("debezium-json")
     table = columns(id=t.IntegerType(), h=t.MapType(t.StringType(), t.StringType()))
-    decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
+    decoder = format.decoder(Layout(changelog_schema(table), format.schema_text(Layout(table), "t", "s")))
     texts = ["[" * 200_000, "[1]", '{"a": "b"}']
     batch, bad = decoder.decode_valid(EventBuffer.of([event({"id": 1, "h": text}) for text in texts]))
     assert [bad_event.index for bad_event in bad] == [0, 1]
@@ -869,11 +873,11 @@ def test_a_record_that_contains_itself_makes_the_events_of_its_schema_bad(kind: 
     recursive = row | {"fields": [*row["fields"], {"name": "s", "type": ["null", inner]}]}
     texts = {1: json.dumps(row), 2: json.dumps(recursive)}
     format = find_format("debezium-avro")
-    schema_text = format.schema_text(table, "t", "s")
-    encoder = format.encoder(table, json.dumps(row), None, "", {})
+    schema_text = format.schema_text(Layout(table), "t", "s")
+    encoder = format.encoder(Layout(table, json.dumps(row), {}))
     (payload,) = encoder.encode(pa.record_batch({"id": pa.array([7], pa.int32())})).to_pylist()
     decoder = format.decoder(
-        changelog_schema(table), schema_text, lambda number: WriterSchema(texts[number], "Avro", ""), {}
+        Layout(changelog_schema(table), schema_text, {}), lambda number: WriterSchema(texts[number], "Avro", "")
     )
     events = [b"\1" + number.to_bytes(4, "big") + payload for number in (1, 2, 1)]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
@@ -888,7 +892,7 @@ def bad_reasons(table: t.StructType, events: Sequence[bytes], format: str = "deb
     options = {name.replace("__", ".").replace("_", "-"): text for name, text in settings.items()}
     # The native decoder makes no column 'source'.
     wanted = t.StructType([field for field in changelog_schema(table) if field.name != "source"])
-    decoder = found.decoder(wanted, found.schema_text(table, "t", "s"), None, options)
+    decoder = found.decoder(Layout(wanted, found.schema_text(Layout(table), "t", "s"), options))
     batch, bad = decoder.decode_valid(EventBuffer.of(list(events)))
     return [row["after"] for row in batch.to_pylist()], {event.index: event.reason for event in bad}
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.debezium import records, tables
 from tests.formats.changes.test_debezium_encodings import (
     AVRO_TABLE,
@@ -52,8 +52,8 @@ def test_damaged_changes(kind: str) -> None:
     chance = random.Random(kind)
     name, table, settings, good = corpus(kind)
     format = find_format(name)
-    text = format.schema_text(table, "t", "s")  # type: ignore[arg-type]
-    decoder = format.decoder(changelog_schema(table), text, None, settings)  # type: ignore[arg-type]
+    text = format.schema_text(Layout(table), "t", "s")  # type: ignore[arg-type]
+    decoder = format.decoder(Layout(changelog_schema(table), text, settings))  # type: ignore[arg-type]
     whole = decoder.decode(EventBuffer.of(good[:1])).to_pylist()
     for _ in range(max(COUNT // 1300, 1)):
         events = [good[0] if at % 10 == 0 else damaged(good[at % len(good)], chance) for at in range(100)]

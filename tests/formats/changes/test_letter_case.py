@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.both_paths import BothPaths
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -34,7 +34,7 @@ def event(row: dict[str, Any] | None, operation: str = "c", schema: list[str] | 
 def decoded(events: list[bytes], table: t.StructType = TABLE, *wanted: str) -> tuple[list[Any], dict[int, str]]:
     """The images `after` (or `before`) of good events, and the reasons of bad ones. Both paths agree on them."""
     image = t.StructType([field for field in table if not wanted or field.name in wanted])
-    text = find_format("debezium-json").schema_text(table, "t", "s")
+    text = find_format("debezium-json").schema_text(Layout(table), "t", "s")
     changelog = t.StructType([field for field in changelog_schema(image) if field.name != "source"])
     batch, bad = BothPaths("debezium-json", changelog, text).check(EventBuffer.of(events))
     rows = [row["after"] or row["before"] for row in batch.to_pylist()]

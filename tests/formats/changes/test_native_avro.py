@@ -17,7 +17,7 @@ from pyspark.sql import types as t
 from pyspark_pravega import native
 from pyspark_pravega.formats.changes.debezium.avro import _EnvelopeReader
 from pyspark_pravega.formats.core.events import EventBuffer, find_rare_events, find_texts
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.changes.test_debezium_encodings import columns
 from tests.formats.changes.test_native_reader import folded
@@ -116,7 +116,7 @@ def by_reference(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def confluent_paths(schemas: Mapping[int, dict[str, Any]], table: t.StructType = TABLE) -> BothPaths:
-    text = find_format("debezium-avro").schema_text(table, "t", "s")
+    text = find_format("debezium-avro").schema_text(Layout(table), "t", "s")
     return BothPaths("debezium-avro", folded(table), text, None, {"debezium.avro-schemas": json.dumps(schemas)})
 
 
@@ -190,7 +190,7 @@ def test_events_behind_the_registrys_header() -> None:
     names = ["id", "name", "price"]
     schema = envelope(names)
     table = columns(id=t.LongType(), name=t.StringType(), price=t.DecimalType(12, 3))
-    text = find_format("debezium-avro").schema_text(table, "t", "s")
+    text = find_format("debezium-avro").schema_text(Layout(table), "t", "s")
     writer = WriterSchema(json.dumps(schema), "Avro", "")
     both = BothPaths("debezium-avro", folded(table), text, lambda number: writer)
     events = [

@@ -15,7 +15,7 @@ from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
 from pyspark_pravega.formats.changes.source_positions import SOURCE_TYPE, make_position_arrays, read_positions
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.debezium import records, tables
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.changes.test_debezium_encodings import FIELDS, MYSQL, MYSQL_ROW, columns, envelope, mysql
@@ -33,7 +33,7 @@ def folded(table: StructType, *names: str) -> StructType:
 def both_paths(table: StructType, wanted: StructType, **settings: str) -> BothPaths:
     format = find_format("debezium-json")
     options = {key.replace("__", ".").replace("_", "-"): text for key, text in settings.items()}
-    return BothPaths("debezium-json", wanted, format.schema_text(table, "t", "s"), None, options)
+    return BothPaths("debezium-json", wanted, format.schema_text(Layout(table), "t", "s"), None, options)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_changes_without_doubt_never_see_the_reference(name: str, by_reference: 
     format = find_format("debezium-json")
     events = [event for event in events_of(name) if event]  # no tombstones
     placeholders = sum(b"__debezium_unavailable_value" in event for event in events)
-    decoder = format.decoder(folded(table), format.schema_text(table, "t", "s"), None, {})
+    decoder = format.decoder(Layout(folded(table), format.schema_text(Layout(table), "t", "s"), {}))
     by_reference.clear()
     decoder.decode(EventBuffer.of(events))
     assert sum(by_reference) == placeholders < len(events) / 9

@@ -11,7 +11,7 @@ from pyspark.sql import types as t
 
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 
 ROW = {"id": 1, "name": "x"}
 SOURCE = {"version": "3.6.1.Final", "connector": "postgresql", "name": "dbz", "lsn": 5}
@@ -74,7 +74,7 @@ def reason_of(format_name: str, event: dict[str, Any], own: dict[str, Any]) -> s
     """Why an event is bad between two that are good."""
     table = t.StructType([t.StructField("id", t.LongType()), t.StructField("name", t.StringType())])
     format = find_format(format_name)
-    decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
+    decoder = format.decoder(Layout(changelog_schema(table), format.schema_text(Layout(table), "t", "s")))
     payloads = [json.dumps(document).encode() for document in (own, event, own)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert [row["after"] for row in batch.to_pylist()] == [ROW, ROW]

@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.changes.placeholders import Placeholder
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.changes.test_debezium_encodings import decode
 
 DEFAULT = "__debezium_unavailable_value"
@@ -168,11 +168,11 @@ def test_cells_are_refused_by_name(connector: str) -> None:
     source = {"connector": connector, "name": "c", "ts_ms": 1}
     written = json.dumps({"op": "u", "before": None, "after": cells, "source": source}, separators=(",", ":")).encode()
     for event in (written, json.dumps(json.loads(written)).encode()):
-        decoder = find_format("debezium-json").decoder(changelog_schema(table), "", None, {})
+        decoder = find_format("debezium-json").decoder(Layout(changelog_schema(table), "", {}))
         _, (bad,) = decoder.decode_valid(EventBuffer.of([event]))
         assert "its columns are cells with 'value' and 'set'" in bad.reason
     unset = {"op": "u", "before": None, "after": {"a": None, "id": cells["id"]}, "source": source}
-    decoder = find_format("debezium-json").decoder(changelog_schema(table), "", None, {})
+    decoder = find_format("debezium-json").decoder(Layout(changelog_schema(table), "", {}))
     _, (bad,) = decoder.decode_valid(EventBuffer.of([json.dumps(unset, separators=(",", ":")).encode()]))
     assert "its columns are cells" in bad.reason
     # An object of one's own with such members in another place is a value.

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, fin
 from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, choose_type, find_semantic
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Layout, find_format
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.changes.test_debezium_encodings import changelog_type, columns, decode, envelope, event
 
@@ -72,7 +72,7 @@ def test_digits_that_a_double_does_not_have_are_not_lost() -> None:
 def test_decimals_as_numbers_are_read_natively() -> None:
     table = columns(id=t.IntegerType(), p=t.DecimalType(10, 2), b=t.BinaryType())
     format = find_format("debezium-json")
-    both = BothPaths("debezium-json", changelog_schema(table), format.schema_text(table, "t", "s"), None, {})
+    both = BothPaths("debezium-json", changelog_schema(table), format.schema_text(Layout(table), "t", "s"), None, {})
     fields = [("id", {"type": "int32"}), ("p", DECIMAL), ("b", {"type": "bytes"})]
     events = [
         envelope({"before": None, "after": {"id": number, "p": value, "b": text}, "op": "c"}, fields)
@@ -227,8 +227,8 @@ def test_inserted_bytes_are_read_back(mode: str | None) -> None:
     for precision in ("adaptive", "isostring", "nanoseconds", "microseconds", "connect", "adaptive_time_microseconds"):
         chosen = settings | {"debezium.time-precision": precision}
         batch = pa.RecordBatch.from_struct_array(pa.array(rows, changelog_type(table)))
-        payloads = found.encoder(table, settings=chosen).encode(batch)
-        decoder = found.decoder(changelog_schema(table), found.schema_text(table, "t", "s"), None, chosen)
+        payloads = found.encoder(Layout(table, settings=chosen)).encode(batch)
+        decoder = found.decoder(Layout(changelog_schema(table), found.schema_text(Layout(table), "t", "s"), chosen))
         assert [row["after"] for row in decoder.decode(EventBuffer.of_arrow(payloads)).to_pylist()] == rows
     assert json.loads(payloads[0].as_py())["after"]["b"] == TEXTS[mode or "base64"]
 
@@ -340,9 +340,9 @@ def test_maps_of_confluents_avro_converter() -> None:
     found = find_format("debezium-avro")
     inferred = found.infer_columns([EventBuffer.of([data])], settings)  # type: ignore[attr-defined]
     assert inferred == columns(m=t.MapType(t.ShortType(), t.DoubleType()))
-    text = found.schema_text(inferred, "t", "s")
+    text = found.schema_text(Layout(inferred), "t", "s")
     assert found.spark_schema(text) == inferred
-    rows = found.decoder(changelog_schema(inferred), text, None, settings).decode(EventBuffer.of([data])).to_pylist()
+    rows = found.decoder(Layout(changelog_schema(inferred), text, settings)).decode(EventBuffer.of([data])).to_pylist()
     assert rows[0]["after"] == {"m": [(1, 1.5), (2, 2.5)]}
 
 
@@ -352,11 +352,11 @@ def test_maps_with_other_keys_are_columns_but_not_inserted(format: str) -> None:
     table = columns(
         id=t.IntegerType(), m=t.ArrayType(t.MapType(t.DateType(), t.MapType(t.LongType(), t.StringType(), False)))
     )
-    assert found.spark_schema(found.schema_text(table, "t", "s")) == table
+    assert found.spark_schema(found.schema_text(Layout(table), "t", "s")) == table
     with pytest.raises(UnsupportedOperationError, match=r"cannot be inserted into column 'm\.element'"):
-        found.encoder(table)
+        found.encoder(Layout(table))
     with pytest.raises(Exception, match="keys of type date cannot be written, only those of type string"):
-        find_format(format.removeprefix("debezium-")).schema_text(table, "t", "s")
+        find_format(format.removeprefix("debezium-")).schema_text(Layout(table), "t", "s")
 
 
 def test_intervals_of_oracle_are_read_if_they_are_whole() -> None:

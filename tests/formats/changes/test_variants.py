@@ -13,7 +13,7 @@ from pyspark.sql.variant_utils import VariantUtils
 from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.debezium import records, tables
 from tests.formats.changes.test_debezium_capture import changelog, fold
 from tests.formats.changes.test_debezium_encodings import columns, decode, envelope, event
@@ -80,7 +80,7 @@ def test_null_is_null() -> None:
 @pytest.mark.parametrize("text", ["", "hello", "{", "{'a': 1}", "NaN", "[1,]", "1 2", "\ud800", '"\x01"', "[" * 600])
 def test_a_text_that_is_no_json_makes_its_event_bad(text: str) -> None:
     format = find_format("debezium-json")
-    decoder = format.decoder(changelog_schema(VARIANT), format.schema_text(VARIANT, "t", "s"))
+    decoder = format.decoder(Layout(changelog_schema(VARIANT), format.schema_text(Layout(VARIANT), "t", "s")))
     events = [event({"x": "[1]"}), event({"x": text}), wrapped(JSON, text), event({"x": "2"})]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert [shown(row["after"]["x"]) for row in batch.to_pylist()] == [[1], 2]
@@ -93,7 +93,7 @@ def test_a_text_that_is_no_json_makes_its_event_bad(text: str) -> None:
 def test_a_number_that_would_be_infinite_makes_its_event_bad(number: str) -> None:
     for name, schema in (("debezium-json", changelog_schema(VARIANT)), ("json", VARIANT)):
         events = [b'{"after":{"x":[%b]},"op":"c"}', b'{"after":{"x":"{\\"k\\":%b}"},"op":"c"}']
-        decoder = find_format(name).decoder(schema)
+        decoder = find_format(name).decoder(Layout(schema))
         for payload in events if name != "json" else [b'{"x":%b}']:
             _, bad = decoder.decode_valid(EventBuffer.of([payload % number.encode()]))
             assert "no VARIANT can hold the number" in bad[0].reason and "the range of double" in bad[0].reason
@@ -103,7 +103,7 @@ def test_a_number_that_would_be_infinite_makes_its_event_bad(number: str) -> Non
 def test_values_without_a_meaning_in_json_are_refused(name: str) -> None:
     kind = {"io.debezium.time.Date": "int32", "io.debezium.time.MicroTime": "int64"}.get(name, "bytes")
     format = find_format("debezium-json")
-    decoder = format.decoder(changelog_schema(VARIANT), format.schema_text(VARIANT, "t", "s"))
+    decoder = format.decoder(Layout(changelog_schema(VARIANT), format.schema_text(Layout(VARIANT), "t", "s")))
     _, bad = decoder.decode_valid(
         EventBuffer.of([wrapped({"type": kind, "name": name}, "AA==" if kind == "bytes" else 5)])
     )
@@ -119,13 +119,13 @@ def test_a_value_that_was_not_sent_is_missing() -> None:
 def test_inserted_values_are_texts_that_are_read_back(variant: Any) -> None:
     table = columns(id=t.IntegerType(), x=t.VariantType(), l=t.ArrayType(t.VariantType()))
     format = find_format("debezium-json")
-    text = format.schema_text(table, "t", "s")
+    text = format.schema_text(Layout(table), "t", "s")
     assert format.spark_schema(text) == table
     encoded = dict(zip(("value", "metadata"), VariantUtils.parse_json(json.dumps(variant)), strict=True))
-    decoder = format.decoder(changelog_schema(table), text)
+    decoder = format.decoder(Layout(changelog_schema(table), text))
     wanted = decoder.schema.field("after").type
     rows = pa.array([{"id": 1, "x": encoded, "l": [encoded, None]}, {"id": 2, "x": None, "l": None}], wanted)
-    payloads = format.encoder(table, text).encode(pa.RecordBatch.from_struct_array(rows))
+    payloads = format.encoder(Layout(table, text)).encode(pa.RecordBatch.from_struct_array(rows))
     written = json.loads(payloads[0].as_py())["after"]
     assert json.loads(written["x"]) == variant and json.loads(written["l"][0]) == variant
     found = decoder.decode(EventBuffer.of_arrow(payloads)).column("after").to_pylist()
@@ -165,4 +165,4 @@ def test_no_key_and_no_avro() -> None:
     with pytest.raises(UnsupportedTypeError, match="'primary-key' names the column x of type variant, whose values"):
         check_settings(VARIANT, {"primary-key": "x"})
     with pytest.raises(UnsupportedTypeError, match="column 'x' has type variant, which format avro cannot hold"):
-        find_format("debezium-avro").schema_text(VARIANT, "t", "s")
+        find_format("debezium-avro").schema_text(Layout(VARIANT), "t", "s")

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core import batches, framing
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, Decoder, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Decoder, Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, make_header
 from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from pyspark_pravega.sql.options import MAX_EXPANSION
@@ -143,11 +143,11 @@ JSON_REFUSED = [
 
 @pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED, ids=lambda case: repr(case)[:40])
 def test_json_refuses(type_name: str, payload: bytes, reason: str) -> None:
-    found = reason_of(JSON.decoder(schema_of(a=type_name)), payload)
+    found = reason_of(JSON.decoder(Layout(schema_of(a=type_name))), payload)
     assert reason in found, found
     # The same value among others that are not plain ASCII takes another way through the code.
     schema = schema_of(a=type_name, z="string")
-    batch, bad = JSON.decoder(schema).decode_valid(EventBuffer.of(['{"z": "é"}'.encode(), payload]))
+    batch, bad = JSON.decoder(Layout(schema)).decode_valid(EventBuffer.of(['{"z": "é"}'.encode(), payload]))
     assert batch.to_pylist() == [{"a": None, "z": "é"}]
     assert [(event.index, event.reason) for event in bad] == [(1, found)]
 
@@ -195,7 +195,7 @@ JSON_ACCEPTED = [
 
 @pytest.mark.parametrize(("type_name", "payload", "value"), JSON_ACCEPTED, ids=lambda case: repr(case)[:40])
 def test_json_accepts(type_name: str, payload: bytes, value: object) -> None:
-    column = JSON.decoder(schema_of(a=type_name)).decode(EventBuffer.of([payload])).column(0)
+    column = JSON.decoder(Layout(schema_of(a=type_name))).decode(EventBuffer.of([payload])).column(0)
     if pa.types.is_temporal(column.type):
         column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     assert repr(column.to_pylist()) == repr([value])
@@ -214,7 +214,7 @@ def test_both_ways_of_reading_timestamps_agree(text: str) -> None:
     """Alone a text is read by Arrow if it can be; next to a wrong one it is read by our own grammar."""
     payload = json.dumps({"a": text}).encode()
     for type_name in ("timestamp", "timestamp_ntz", "date"):
-        decoder = JSON.decoder(schema_of(a=type_name))
+        decoder = JSON.decoder(Layout(schema_of(a=type_name)))
         alone, bad_alone = decoder.decode_valid(EventBuffer.of([payload]))
         beside, bad_beside = decoder.decode_valid(EventBuffer.of([payload, b'{"a": "wrong"}']))
         assert alone.equals(beside)
@@ -228,7 +228,7 @@ def test_json_nesting(depth: int, fine: bool, wanted: str) -> None:
     """The object itself is one level; whether the nested part is read does not matter."""
     payload = b'{"b": "[[", "a": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
     types: dict[str, str] = {wanted: "string"}
-    _, bad = JSON.decoder(schema_of(**types)).decode_valid(EventBuffer.of([payload, b"{}"]))
+    _, bad = JSON.decoder(Layout(schema_of(**types))).decode_valid(EventBuffer.of([payload, b"{}"]))
     if fine and wanted == "other":
         assert bad == []
     else:
@@ -237,7 +237,7 @@ def test_json_nesting(depth: int, fine: bool, wanted: str) -> None:
 
 
 def test_json_null_in_a_not_null_column() -> None:
-    decoder = JSON.decoder(schema_of(a="bigint!"))
+    decoder = JSON.decoder(Layout(schema_of(a="bigint!")))
     batch, bad = decoder.decode_valid(EventBuffer.of([b"{}", b'{"a": 1}', b'{"a": null}', b'{"a": "x"}']))
     assert batch.to_pylist() == [{"a": 1}]
     assert [(event.index, "NOT NULL" in event.reason) for event in bad] == [(0, True), (2, True), (3, False)]
@@ -251,7 +251,7 @@ def test_paths_of_nested_values() -> None:
             }
         }
     )
-    decoder = JSON.decoder(JSON.spark_schema(text), text)
+    decoder = JSON.decoder(Layout(JSON.spark_schema(text), text))
     good = b'{"s": {"m": {"k": [1, null]}}}'
     _, bad = decoder.decode_valid(EventBuffer.of([good, b'{"s": {"m": {"x": [], "k": [2, true]}}}', good]))
     assert str(bad[0]) == "event 1: column 's.m.value.element': expected an integer, found a boolean"
@@ -319,7 +319,7 @@ def with_part(place: int, part: bytes) -> bytes:
 
 @pytest.mark.parametrize(("place", "part", "reason"), AVRO_REFUSED, ids=lambda case: repr(case)[:40])
 def test_avro_refuses(place: int, part: bytes, reason: str) -> None:
-    decoder = AVRO.decoder(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT)
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT))
     good = b"".join(GOOD_PARTS)
     expected = decoder.decode(EventBuffer.of([good]))
     batch, bad = decoder.decode_valid(EventBuffer.of([good, with_part(place, part), good]))
@@ -329,7 +329,7 @@ def test_avro_refuses(place: int, part: bytes, reason: str) -> None:
 
 
 def test_every_truncation_of_an_avro_event_is_bad() -> None:
-    decoder = AVRO.decoder(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT)
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT))
     good = b"".join(GOOD_PARTS)
     payloads = [good[:length] for length in range(len(good))]
     batch, bad = decoder.decode_valid(EventBuffer.of([*payloads, good]))
@@ -341,7 +341,7 @@ def test_every_truncation_of_an_avro_event_is_bad() -> None:
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_any_bytes_are_rows_or_bad_events(payloads: list[bytes]) -> None:
     for format, text in ((AVRO, AVRO_TEXT), (JSON, '{"properties": {"a": {"type": "integer"}}}')):
-        decoder = format.decoder(format.spark_schema(text), text)
+        decoder = format.decoder(Layout(format.spark_schema(text), text))
         batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
         batch.validate(full=True)
         assert batch.num_rows + len(bad) == len(payloads)
@@ -352,7 +352,7 @@ def test_any_bytes_are_rows_or_bad_events(payloads: list[bytes]) -> None:
 def test_what_avro_accepts_another_implementation_reads_alike(tail: bytes, place: int, byte: int) -> None:
     payload = bytearray(b"".join(GOOD_PARTS) + tail)
     payload[place % len(payload)] = byte
-    decoder = AVRO.decoder(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT)
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT))
     batch, bad = decoder.decode_valid(EventBuffer.of([bytes(payload)]))
     if not bad:
         source = io.BytesIO(bytes(payload))
@@ -383,7 +383,7 @@ def resolve(encoding_id: int) -> WriterSchema:
 
 
 def test_framing() -> None:
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     events = [
         make_header(0) + b'{"a": 0}',
         b"",
@@ -438,7 +438,7 @@ def test_framing() -> None:
 
 
 def test_decompression_bombs() -> None:
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     good = make_header(0) + b'{"a": 1}'
     # 8 MiB of zeros gzip to 8 kB; of 65 MiB, gzipped, no more than the limit is ever held.
     compressor = zlib.compressobj(9, wbits=31)
@@ -452,7 +452,7 @@ def test_decompression_bombs() -> None:
 
 def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     large = make_header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large] * 3))
@@ -470,14 +470,14 @@ def test_a_task_ends_at_many_events_that_grow_very_much(codec: int, monkeypatch:
     monkeypatch.setattr(batches, "LARGEST_EXPANSION", 15)
     pack = gzip.compress if codec == 1 else lambda data: bytes(cramjam.snappy.compress_raw(data))
     bomb, calm = (make_header(codec) + pack(b'{"a": "' + text + b'"}') for text in (b"x" * 400_000, b"xy"))
-    decoder = JSON.decoder(schema_of(a="string"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="string")), resolve)
     for _ in range(2):
         decoder.decode_valid(EventBuffer.of([bomb]))
     with pytest.raises(UnsupportedOperationError, match="after decompression, and .* at most 15 times"):
         decoder.decode_valid(EventBuffer.of([bomb]))
     batches.limit_expansion(decoder, 10_000)
     assert decoder.decode_valid(EventBuffer.of([bomb]))[0].num_rows == 1
-    batch, bad = JSON.decoder(schema_of(a="string"), None, resolve).decode_valid(EventBuffer.of([calm] * 50_000))
+    batch, bad = JSON.decoder(Layout(schema_of(a="string")), resolve).decode_valid(EventBuffer.of([calm] * 50_000))
     assert (batch.num_rows, bad) == (50_000, [])
 
 
@@ -485,7 +485,7 @@ def test_nuls_may_follow_behind_a_registry_header_only() -> None:
     # Flink's `pravega-registry` sends its whole buffer, the official serializer compresses its whole one.
     text = '{"type": "record", "name": "T", "fields": [{"name": "a", "type": "long"}]}'
     writers = {0: WriterSchema(text, "Avro", ""), 1: WriterSchema(text, "Avro", "application/x-gzip")}
-    decoder = AVRO.decoder(AVRO.spark_schema(text), text, writers.__getitem__)
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(text), text), writers.__getitem__)
     events = [
         make_header(1) + gzip.compress(b"\2" + b"\0" * 127),
         make_header(1) + gzip.compress(b"\2"),
@@ -497,7 +497,7 @@ def test_nuls_may_follow_behind_a_registry_header_only() -> None:
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [1, 1, 1, 2]
     assert [event.index for event in bad] == [3, 4]
-    _, bad = AVRO.decoder(AVRO.spark_schema(text), text).decode_valid(EventBuffer.of([b"\2", b"\2\0"]))
+    _, bad = AVRO.decoder(Layout(AVRO.spark_schema(text), text)).decode_valid(EventBuffer.of([b"\2", b"\2\0"]))
     assert [(event.index, event.reason) for event in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
 
 
@@ -508,12 +508,12 @@ def test_nuls_may_follow_documents_behind_a_registry_header(name: str) -> None:
     wanted = columns if name == "json" else StructType([columns["after"]])
     padded = [document, document + bytes(58), document + b"\0 ", document + b"\0}", document[:-1] + b"\0"]
     writer = WriterSchema('{"type": "object"}', "Json", "")
-    decoder = find_format(name).decoder(wanted, None, lambda encoding_id: writer)
+    decoder = find_format(name).decoder(Layout(wanted), lambda encoding_id: writer)
     batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload for payload in padded]))
     row = 5 if name == "json" else {"a": 5}
     assert batch.column(0).to_pylist() == [row, row]
     assert [event.index for event in bad] == [2, 3, 4]
-    batch, bad = find_format(name).decoder(wanted).decode_valid(EventBuffer.of(padded))
+    batch, bad = find_format(name).decoder(Layout(wanted)).decode_valid(EventBuffer.of(padded))
     assert batch.column(0).to_pylist() == [row]
     assert [event.index for event in bad] == [1, 2, 3, 4]
 
@@ -523,7 +523,7 @@ def test_a_registry_that_is_away_makes_no_event_bad() -> None:
         raise ServerUnavailableError("away")
 
     with pytest.raises(ServerUnavailableError):
-        JSON.decoder(schema_of(a="bigint"), None, away).decode_valid(EventBuffer.of([make_header(0) + b"{}"]))
+        JSON.decoder(Layout(schema_of(a="bigint")), away).decode_valid(EventBuffer.of([make_header(0) + b"{}"]))
 
 
 def test_an_id_that_was_unknown_is_asked_for_again() -> None:
@@ -534,7 +534,7 @@ def test_an_id_that_was_unknown_is_asked_for_again() -> None:
             raise SchemaNotFoundError("not yet")
         return known[encoding_id]
 
-    decoder = JSON.decoder(schema_of(a="bigint"), None, late)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), late)
     events = EventBuffer.of([make_header(0) + b"{}"])
     assert len(decoder.decode_valid(events)[1]) == 1
     known[0] = WRITERS[0]
@@ -543,7 +543,7 @@ def test_an_id_that_was_unknown_is_asked_for_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60))
 def test_order_over_many_pieces_and_ids(choices: list[tuple[int, bool]]) -> None:
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     payloads, wanted = [], []
     for number, (encoding_id, is_good) in enumerate(choices):
         text = b'{"a": %d}' % number if is_good else b"{"
@@ -562,7 +562,7 @@ def test_more_events_than_a_piece() -> None:
     count = 10_000
     payloads = [b'{"a": %d, "z": "%s"}' % (number, b"x" * (number % 7)) for number in range(count)]
     payloads[5_000] = b"{"
-    batch, bad = JSON.decoder(schema_of(a="bigint")).decode_valid(EventBuffer.of(payloads))
+    batch, bad = JSON.decoder(Layout(schema_of(a="bigint"))).decode_valid(EventBuffer.of(payloads))
     assert [event.index for event in bad] == [5_000]
     assert batch.column(0).to_pylist() == [number for number in range(count) if number != 5_000]
 
@@ -576,7 +576,7 @@ def test_events_that_come_again_in_parts_count_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
     monkeypatch.setattr(batches, "FREE_EXPANSION", 2 << 20)
     monkeypatch.setattr(batches, "LARGEST_EXPANSION", 1)
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     large = make_header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large] * 4))
@@ -596,7 +596,7 @@ def test_what_broken_events_cost_counts_too(broken: str, monkeypatch: pytest.Mon
         "block": (compressor.compress(text) + compressor.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 9, "invalid block type"),
         "members": (gzip.compress(text[:10_000]) * 66, "more than 64 members"),
     }[broken]
-    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    decoder = JSON.decoder(Layout(schema_of(a="bigint")), resolve)
     _, [bad] = decoder.decode_valid(EventBuffer.of([make_header(1) + event]))
     assert reason in bad.reason
     with pytest.raises(UnsupportedOperationError, match=r"have 1[123]\d{5} bytes after decompression"):

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import Resolve, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, Resolve, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths
 
@@ -51,7 +51,7 @@ def read(
     text = json.dumps(table)
     schema = AVRO.spark_schema(text)
     wanted = schema if columns is None else StructType([schema[name] for name in columns])
-    decoder = AVRO.decoder(wanted, text, resolver(*(schema for schema, _ in events)))
+    decoder = AVRO.decoder(Layout(wanted, text), resolver(*(schema for schema, _ in events)))
     payloads = [make_header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     batch.validate(full=True)
@@ -223,7 +223,7 @@ def test_what_does_not_resolve_is_a_bad_event(writer: Any, reader: Any, value: A
 def test_only_events_with_the_wrong_branch_are_bad() -> None:
     writer = record(field("c", ["int", "string"]))
     text = json.dumps(record(field("c", "int")))
-    decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(writer))
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(text), text), resolver(writer))
     payloads = [make_header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"c": 1}, {"c": 2}]
@@ -235,8 +235,7 @@ def test_logical_types_by_the_writers_unit_and_scale() -> None:
     micros = {"type": "long", "logicalType": "timestamp-micros"}
     text = json.dumps(record(field("c", micros)))
     decoder = AVRO.decoder(
-        AVRO.spark_schema(text),
-        text,
+        Layout(AVRO.spark_schema(text), text),
         resolver(record(field("c", millis)), record(field("c", micros)), record(field("c", "long"))),
     )
     payload = written("long", 1500)
@@ -321,13 +320,13 @@ def test_foreign_types() -> None:
     parts = [b"abc", bytes(range(16)), b"\xff\xff\xff\x85", b"\2\2", b"\xd0\x0f", b"\2", b"\1"]
     text = json.dumps(table)
     schema = AVRO.spark_schema(text)
-    found = AVRO.decoder(schema, text).decode(EventBuffer.of([b"".join(parts)]))
+    found = AVRO.decoder(Layout(schema, text)).decode(EventBuffer.of([b"".join(parts)]))
     row = found.to_pylist()[0]
     assert str(row.pop("d")) == "-1.23"
     assert str(row.pop("w")) == "1969-12-31 23:59:59.999000"
     assert row == {"f": b"abc", "u": "00010203-0405-0607-0809-0a0b0c0d0e0f", "e": "B", "t": 1000, "o": None}
     # A table of a foreign schema can be written to as well.
-    assert AVRO.encoder(schema, text).encode(found).to_pylist() == [b"".join(parts)]
+    assert AVRO.encoder(Layout(schema, text)).encode(found).to_pylist() == [b"".join(parts)]
 
 
 def test_blocks_with_sizes_and_several_blocks() -> None:
@@ -335,7 +334,7 @@ def test_blocks_with_sizes_and_several_blocks() -> None:
         record(field("l", {"type": "array", "items": "int"}), field("m", {"type": "map", "values": "int"}))
     )
     payload = b"\x03\x04\x02\x04" + b"\2\6" + b"\0" + b"\1\x06\2a\2" + b"\2\2a\4" + b"\0"
-    found = AVRO.decoder(AVRO.spark_schema(text), text).decode(EventBuffer.of([payload]))
+    found = AVRO.decoder(Layout(AVRO.spark_schema(text), text)).decode(EventBuffer.of([payload]))
     assert found.to_pylist() == [{"l": [1, 2, 3], "m": [("a", 2)]}]
 
 
@@ -348,13 +347,13 @@ def test_writing_members_of_unions() -> None:
         {"u": {"member0": None, "member1": 5}, "n": 2**40},
         {"u": None, "n": 3},
     ]
-    encoder = AVRO.encoder(schema, text)
+    encoder = AVRO.encoder(Layout(schema, text))
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
     payloads = encoder.encode(batch).to_pylist()
     parsed = fastavro.parse_schema(json.loads(text))
     theirs: list[Any] = [fastavro.schemaless_reader(io.BytesIO(payload), parsed, None) for payload in payloads]
     assert [record_of_fastavro["u"] for record_of_fastavro in theirs] == ["x", 5, None]
-    assert AVRO.decoder(schema, text).decode(EventBuffer.of(payloads)).to_pylist() == rows
+    assert AVRO.decoder(Layout(schema, text)).decode(EventBuffer.of(payloads)).to_pylist() == rows
     both = pa.RecordBatch.from_pylist([{"u": {"member0": "x", "member1": 1}, "n": 1}], schema=arrow_schema(schema))
     with pytest.raises(InvalidRowError, match="more than one member"):
         encoder.encode(both)
@@ -378,22 +377,24 @@ def test_values_that_a_foreign_schema_does_not_take(avro_type: Any, value: Any, 
     text = json.dumps(record(field("c", avro_type)))
     schema = AVRO.spark_schema(text)
     with pytest.raises(InvalidRowError, match=f"row 0 .*column 'c' is .*{reason}"):
-        AVRO.encoder(schema, text).encode(pa.RecordBatch.from_pylist([{"c": value}], schema=arrow_schema(schema)))
+        AVRO.encoder(Layout(schema, text)).encode(
+            pa.RecordBatch.from_pylist([{"c": value}], schema=arrow_schema(schema))
+        )
 
 
 def test_roots_that_are_no_record() -> None:
     text = '["null", "string"]'
     schema = AVRO.spark_schema(text)
     batch = pa.RecordBatch.from_pydict({"value": ["x", None]}, schema=arrow_schema(schema))
-    payloads = AVRO.encoder(schema, text).encode(batch).to_pylist()
+    payloads = AVRO.encoder(Layout(schema, text)).encode(batch).to_pylist()
     assert payloads == [b"\2\2x", b"\0"]
-    assert AVRO.decoder(schema, text).decode(EventBuffer.of(payloads)).equals(batch)
+    assert AVRO.decoder(Layout(schema, text)).decode(EventBuffer.of(payloads)).equals(batch)
     text = '{"type": ["array", "null"], "items": {"type": ["integer", "null"]}}'
     schema = JSON.spark_schema(text)
     batch = pa.RecordBatch.from_pydict({"value": [[1, None], None, []]}, schema=arrow_schema(schema))
-    payloads = JSON.encoder(schema, text).encode(batch).to_pylist()
+    payloads = JSON.encoder(Layout(schema, text)).encode(batch).to_pylist()
     assert payloads == [b"[1,null]", b"null", b"[]"]
-    assert JSON.decoder(schema, text).decode(EventBuffer.of(payloads)).equals(batch)
+    assert JSON.decoder(Layout(schema, text)).decode(EventBuffer.of(payloads)).equals(batch)
 
 
 def test_writers_that_have_more_than_is_wanted() -> None:
@@ -413,11 +414,11 @@ def test_columns_that_are_not_what_the_tables_schema_says() -> None:
     with pytest.raises(
         InvalidSchemaError, match="column 'a' should be read as string, but the table's schema says int"
     ):
-        AVRO.decoder(other, text).decode(EventBuffer.of([b"\0"]))
+        AVRO.decoder(Layout(other, text)).decode(EventBuffer.of([b"\0"]))
     with pytest.raises(InvalidSchemaError, match="column 'a' of type string cannot be written"):
-        AVRO.encoder(other, text)
+        AVRO.encoder(Layout(other, text))
     with pytest.raises(InvalidSchemaError, match="column 'b' is not in"):
-        AVRO.encoder(StructType([StructField("b", LongType())]), text)
+        AVRO.encoder(Layout(StructType([StructField("b", LongType())]), text))
 
 
 LIKE = ["null", "boolean", "int", "long", "float", "double", "string", "bytes"]
@@ -472,7 +473,7 @@ def test_resolution_as_another_implementation_does_it(
 
 def test_json_evolution() -> None:
     text = json.dumps({"properties": {"id": {"type": "integer"}, "temp": {"type": "number"}}, "required": ["id"]})
-    decoder = JSON.decoder(JSON.spark_schema(text), text)
+    decoder = JSON.decoder(Layout(JSON.spark_schema(text), text))
     payloads = [b'{"id": 1}', b'{"temp": 2, "gone": [1, {"x": null}], "id": 2}', b'{"temp": 3}']
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"id": 1, "temp": None}, {"id": 2, "temp": 2.0}]
@@ -481,7 +482,7 @@ def test_json_evolution() -> None:
 
 def test_json_of_any_type_is_kept_as_text() -> None:
     text = '{"properties": {"a": {}, "m": {"type": "object"}}}'
-    decoder = JSON.decoder(JSON.spark_schema(text), text)
+    decoder = JSON.decoder(Layout(JSON.spark_schema(text), text))
     cells = [
         b'"x"',
         b"null",

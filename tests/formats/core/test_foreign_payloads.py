@@ -9,7 +9,7 @@ import json
 import cramjam
 
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 
 AVRO, JSON = find_format("avro"), find_format("json")
 
@@ -69,7 +69,7 @@ ROW = {
 
 def test_json_items() -> None:
     codecs = ["", "application/x-gzip", "application/x-snappy-framed"]
-    decoder = JSON.decoder(JSON.spark_schema(ITEM), ITEM, lambda id: WriterSchema(ITEM, "Json", codecs[id]))
+    decoder = JSON.decoder(Layout(JSON.spark_schema(ITEM), ITEM), lambda id: WriterSchema(ITEM, "Json", codecs[id]))
     text = json.dumps(DOCUMENT, ensure_ascii=False).encode()
     padded = text.ljust(512, b"\0")
     events = EventBuffer.of(
@@ -81,14 +81,14 @@ def test_json_items() -> None:
     )
     assert decoder.decode(events).to_pylist() == [ROW] * 3
     # Without header the payload is plain JSON.
-    assert JSON.decoder(JSON.spark_schema(ITEM), ITEM).decode(EventBuffer.of([text])).to_pylist() == [ROW]
+    assert JSON.decoder(Layout(JSON.spark_schema(ITEM), ITEM)).decode(EventBuffer.of([text])).to_pylist() == [ROW]
 
 
 def test_gzip_of_java_17_and_snappy_with_its_length() -> None:
     """The very bytes seen on the wire: gzip with the OS byte ff, snappy beginning with 8002 (256 bytes)."""
     text = '{"type": "record", "name": "Event", "namespace": "interop", "fields": [{"name": "id", "type": "long"}]}'
     codecs = ["", "application/x-gzip", "application/x-snappy-framed"]
-    decoder = AVRO.decoder(AVRO.spark_schema(text), text, lambda id: WriterSchema(text, "Avro", codecs[id]))
+    decoder = AVRO.decoder(Layout(AVRO.spark_schema(text), text), lambda id: WriterSchema(text, "Avro", codecs[id]))
     datum = bytes.fromhex("feffffff0f")
     padded = datum.ljust(256, b"\0")
     zipped = bytearray(gzip.compress(padded, mtime=0))
@@ -106,5 +106,5 @@ def test_types_in_nested_classes() -> None:
     """Avro reflection names a nested class `Circle` in the namespace `Interop$`, or `Interop$Circle`."""
     for name in ({"namespace": "Interop", "name": "Circle"}, {"namespace": "a.Interop$", "name": "Circle"}):
         text = json.dumps({"type": "record", "fields": [{"name": "r", "type": "double"}], **name})
-        decoder = AVRO.decoder(AVRO.spark_schema(text), text)
+        decoder = AVRO.decoder(Layout(AVRO.spark_schema(text), text))
         assert decoder.decode(EventBuffer.of([bytes(8)])).to_pylist() == [{"r": 0.0}]

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Decoder, Layout, WriterSchema, find_format
 from tests.formats.changes.test_debezium_encodings import AVRO_TABLE, MYSQL, MYSQL_ROW, avro_row, avro_schema, confluent
 from tests.formats.core.test_mutations import FIELDS, PROTO, PROTO_ROW, ROW
 from tests.formats.fuzzing import COUNT, SEED, damaged
@@ -29,9 +29,9 @@ ALONE = 50
 
 def rows_as(format_name: str, schema: StructType, rows: list[dict[str, object]]) -> tuple[Decoder, list[bytes]]:
     format = find_format(format_name)
-    text = format.schema_text(schema, "t", "s")
+    text = format.schema_text(Layout(schema), "t", "s")
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
-    return format.decoder(schema, text), format.encoder(schema, text).encode(batch).to_pylist()
+    return format.decoder(Layout(schema, text)), format.encoder(Layout(schema, text)).encode(batch).to_pylist()
 
 
 def csv() -> tuple[Decoder, list[bytes]]:
@@ -49,8 +49,8 @@ def protobuf() -> tuple[Decoder, list[bytes]]:
     schema = format.spark_schema(message)
     batch = pa.RecordBatch.from_pylist([PROTO_ROW], schema=arrow_schema(schema))
     writer = WriterSchema(message, "Protobuf", "")
-    payloads = format.encoder(schema, message, 3).encode(batch).to_pylist()
-    return format.decoder(schema, message, lambda encoding_id: writer), payloads
+    payloads = format.encoder(Layout(schema, message), 3).encode(batch).to_pylist()
+    return format.decoder(Layout(schema, message), lambda encoding_id: writer), payloads
 
 
 def debezium_avro() -> tuple[Decoder, list[bytes]]:
@@ -59,15 +59,15 @@ def debezium_avro() -> tuple[Decoder, list[bytes]]:
     source = {"connector": "postgresql", "name": "dbz", "lsn": 17}
     event = {"before": None, "source": source, "op": "c", "ts_ms": 3, "after": avro_row()}
     settings = {"debezium.avro-schemas": json.dumps({"7": schema})}
-    table = format.schema_text(AVRO_TABLE, "t", "s")
-    decoder = format.decoder(changelog_schema(AVRO_TABLE), table, None, settings)
+    table = format.schema_text(Layout(AVRO_TABLE), "t", "s")
+    decoder = format.decoder(Layout(changelog_schema(AVRO_TABLE), table, settings))
     return decoder, [confluent(7, schema, event), confluent(7, schema, {**event, "op": "r"})]
 
 
 def maxwell_json() -> tuple[Decoder, list[bytes]]:
     format = find_format("maxwell-json")
     event = {"type": "update", "ts": 1, "data": MYSQL_ROW, "old": {"id": 2}, "position": "b.1:7", "xoffset": 3}
-    decoder = format.decoder(changelog_schema(MYSQL), format.schema_text(MYSQL, "t", "s"), None, {})
+    decoder = format.decoder(Layout(changelog_schema(MYSQL), format.schema_text(Layout(MYSQL), "t", "s"), {}))
     times = {"at": "2024-02-29 13:14:15", "at6": "2024-02-29 13:14:15.123456", "day": "2024-02-29"}
     return decoder, [json.dumps({**event, "data": {**MYSQL_ROW, **times}}).encode(), b'{"type":"insert","data":{}}']
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DecimalType, MapType, StringType, Struc
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Decoder, Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
 from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from tests.formats.fuzzing import COUNT, damaged
@@ -43,12 +43,12 @@ ROW = {
 def test_damaged_events(format_name: str, codec: str) -> None:
     chance = random.Random(f"{format_name} {codec}")
     format = find_format(format_name)
-    text = format.schema_text(SCHEMA, "t", "s")
+    text = format.schema_text(Layout(SCHEMA), "t", "s")
     schema = arrow_schema(SCHEMA)
     rows = pa.RecordBatch.from_pylist([ROW, dict.fromkeys(ROW)], schema=schema)
-    payloads = format.encoder(SCHEMA, text, 3, codec).encode(rows).to_pylist()
+    payloads = format.encoder(Layout(SCHEMA, text), 3, codec).encode(rows).to_pylist()
     writer = WriterSchema(text, str(format.registry_format), find_codec(codec).registry_name)
-    decoder = format.decoder(SCHEMA, text, lambda encoding_id: writer)
+    decoder = format.decoder(Layout(SCHEMA, text), lambda encoding_id: writer)
     check_damaged(decoder, payloads, chance)
 
 
@@ -89,13 +89,13 @@ def test_damaged_events_without_registry(case: str) -> None:
     format = find_format(case)
     settings = {"json.timestamp-format": "epoch-millis"} if case == "json" else {}
     schema = format.spark_schema("") if case == "text" else FLAT
-    text = format.schema_text(schema, "t", "s", None, settings)
+    text = format.schema_text(Layout(schema, settings=settings), "t", "s")
     rows: list[dict[str, object]] = [{name: value for name, value in ROW.items() if name in schema.names}] * 2
     if case == "text":
         rows = [{"value": "größe"}, {"value": ""}]
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
-    payloads = format.encoder(schema, text, settings=settings).encode(batch).to_pylist()
-    check_damaged(format.decoder(schema, text, None, settings), payloads, chance)
+    payloads = format.encoder(Layout(schema, text, settings)).encode(batch).to_pylist()
+    check_damaged(format.decoder(Layout(schema, text, settings)), payloads, chance)
 
 
 @pytest.mark.parametrize("codec", ["", "gzip", "snappy"])
@@ -104,6 +104,6 @@ def test_damaged_protobuf(codec: str) -> None:
     text = schema_text(PROTO, "M")
     schema = format.spark_schema(text)
     rows = pa.RecordBatch.from_pylist([PROTO_ROW, PROTO_ROW], schema=arrow_schema(schema))
-    payloads = format.encoder(schema, text, 3, codec).encode(rows).to_pylist()
+    payloads = format.encoder(Layout(schema, text), 3, codec).encode(rows).to_pylist()
     writer = WriterSchema(text, "Protobuf", find_codec(codec).registry_name)
-    check_damaged(format.decoder(schema, text, lambda encoding_id: writer), payloads, random.Random(codec))
+    check_damaged(format.decoder(Layout(schema, text), lambda encoding_id: writer), payloads, random.Random(codec))

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import Format, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Format, Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
 from tests.formats.strategies import FIRST_MICROS, LAST_MICROS, assert_same_batch, batches, field_names
 
@@ -48,8 +48,8 @@ any_names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 
 
 def round_trip(format: Format, schema: StructType, batch: pa.RecordBatch, framed: bool, codec: str) -> None:
-    text = format.schema_text(schema, "t", "s")
-    encoder = format.encoder(schema, text, 7 if framed else None, codec)
+    text = format.schema_text(Layout(schema), "t", "s")
+    encoder = format.encoder(Layout(schema, text), 7 if framed else None, codec)
     events = EventBuffer.of_arrow(encoder.encode(batch))
     writer = WriterSchema(text, str(format.registry_format), find_codec(codec).registry_name)
 
@@ -57,7 +57,7 @@ def round_trip(format: Format, schema: StructType, batch: pa.RecordBatch, framed
         assert encoding_id == 7
         return writer
 
-    decoder = format.decoder(schema, text, resolve if framed else None)
+    decoder = format.decoder(Layout(schema, text), resolve if framed else None)
     assert decoder.schema.equals(arrow_schema(schema), check_metadata=True)
     assert_same_batch(decoder.decode(events), batch)
 
@@ -78,17 +78,17 @@ def test_json(case: tuple[StructType, pa.RecordBatch], framing: tuple[bool, str]
 @given(batches())
 def test_avro_is_what_another_implementation_reads_and_writes(case: tuple[StructType, pa.RecordBatch]) -> None:
     schema, batch = case
-    text = AVRO.schema_text(schema, "t", "s")
+    text = AVRO.schema_text(Layout(schema), "t", "s")
     parsed = fastavro.parse_schema(json.loads(text))
     theirs = []
-    for payload in AVRO.encoder(schema, text).encode(batch).to_pylist():
+    for payload in AVRO.encoder(Layout(schema, text)).encode(batch).to_pylist():
         source = io.BytesIO(payload)
         value = fastavro.schemaless_reader(source, parsed, None)
         assert source.read() == b""
         target = io.BytesIO()
         fastavro.schemaless_writer(target, parsed, value)
         theirs.append(target.getvalue())
-    assert_same_batch(AVRO.decoder(schema, text).decode(EventBuffer.of(theirs)), batch)
+    assert_same_batch(AVRO.decoder(Layout(schema, text)).decode(EventBuffer.of(theirs)), batch)
 
 
 @given(batches(any_names))
@@ -98,7 +98,7 @@ def test_json_is_strict_json(case: tuple[StructType, pa.RecordBatch]) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    for payload in JSON.encoder(schema).encode(batch).to_pylist():
+    for payload in JSON.encoder(Layout(schema)).encode(batch).to_pylist():
         assert list(json.loads(payload.decode(), parse_constant=refuse)) == schema.names
 
 
@@ -106,8 +106,8 @@ def test_json_is_strict_json(case: tuple[StructType, pa.RecordBatch]) -> None:
 def test_raw(payloads: list[bytes]) -> None:
     schema = RAW.spark_schema("")
     batch = pa.RecordBatch.from_pydict({"event": payloads}, schema=arrow_schema(schema))
-    events = EventBuffer.of_arrow(RAW.encoder(schema).encode(batch))
-    assert_same_batch(RAW.decoder(schema).decode(events), batch)
+    events = EventBuffer.of_arrow(RAW.encoder(Layout(schema)).encode(batch))
+    assert_same_batch(RAW.decoder(Layout(schema)).decode(events), batch)
     assert [bytes(events.payload(index)) for index in range(len(events))] == payloads
 
 
@@ -115,8 +115,8 @@ def column(format: Format, data_type: DataType, cells: Sequence[Any], nullable: 
     """The cells after a round trip in a column `c`."""
     schema = StructType([StructField("c", data_type, nullable)])
     batch = pa.RecordBatch.from_arrays([pa.array(cells, arrow_schema(schema)[0].type)], schema=arrow_schema(schema))
-    events = EventBuffer.of_arrow(format.encoder(schema).encode(batch))
-    found = format.decoder(schema).decode(events)
+    events = EventBuffer.of_arrow(format.encoder(Layout(schema)).encode(batch))
+    found = format.decoder(Layout(schema)).decode(events)
     assert_same_batch(found, batch)
     return list(found.column(0).to_pylist())
 
@@ -168,16 +168,16 @@ class TestEdges:
     def test_the_zone_of_the_session_does_not_matter(self, format: Format) -> None:
         schema = StructType([StructField("c", TimestampType())])
         there = pa.RecordBatch.from_arrays([pa.array([0, 1], pa.timestamp("us", "America/New_York"))], names=["c"])
-        events = EventBuffer.of_arrow(format.encoder(schema).encode(there))
-        assert format.decoder(schema).decode(events).column(0).cast(pa.int64()).to_pylist() == [0, 1]
+        events = EventBuffer.of_arrow(format.encoder(Layout(schema)).encode(there))
+        assert format.decoder(Layout(schema)).decode(events).column(0).cast(pa.int64()).to_pylist() == [0, 1]
 
     def test_a_slice_of_a_batch(self, format: Format) -> None:
         inner = StructType([StructField("x", IntegerType()), StructField("m", MapType(StringType(), LongType()))])
         schema = StructType([StructField("c", ArrayType(inner)), StructField("d", DecimalType(5, 1))])
         rows = [{"c": [{"x": number, "m": [("k", number)]}, None], "d": decimal.Decimal(number)} for number in range(6)]
         batch = pa.RecordBatch.from_pylist([{"c": None, "d": None}, *rows], schema=arrow_schema(schema)).slice(2, 3)
-        events = EventBuffer.of_arrow(format.encoder(schema).encode(batch))
-        assert_same_batch(format.decoder(schema).decode(events), batch)
+        events = EventBuffer.of_arrow(format.encoder(Layout(schema)).encode(batch))
+        assert_same_batch(format.decoder(Layout(schema)).decode(events), batch)
 
     def test_no_rows(self, format: Format) -> None:
         column(format, StringType(), [])
@@ -185,14 +185,14 @@ class TestEdges:
     def test_only_the_wanted_columns(self, format: Format) -> None:
         inner = StructType([StructField(name, LongType()) for name in "xyz"])
         schema = StructType([StructField("a", LongType()), StructField("n", inner), StructField("b", StringType())])
-        text = format.schema_text(schema, "t", "s")
+        text = format.schema_text(Layout(schema), "t", "s")
         rows = [{"a": 1, "n": {"x": 1, "y": 2, "z": 3}, "b": "x"}, {"a": None, "n": None, "b": None}]
         batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
-        events = EventBuffer.of_arrow(format.encoder(schema, text).encode(batch))
+        events = EventBuffer.of_arrow(format.encoder(Layout(schema, text)).encode(batch))
         wanted = StructType([schema["b"], StructField("n", StructType([inner["z"], inner["x"]]))])
-        found = format.decoder(wanted, text).decode(events)
+        found = format.decoder(Layout(wanted, text)).decode(events)
         assert found.to_pylist() == [{"b": "x", "n": {"z": 3, "x": 1}}, {"b": None, "n": None}]
-        nothing = format.decoder(StructType([]), text).decode(events)
+        nothing = format.decoder(Layout(StructType([]), text)).decode(events)
         assert (nothing.num_rows, nothing.num_columns) == (2, 0)
 
     def test_decoders_and_encoders_can_be_pickled_by_their_parts(self, format: Format) -> None:
@@ -204,7 +204,7 @@ class TestEdges:
         loose = StructType(
             [StructField("id", LongType()), StructField("s", StructType([StructField("x", ArrayType(IntegerType()))]))]
         )
-        encoder = format.encoder(schema)
+        encoder = format.encoder(Layout(schema))
         for rows, reason in [
             ([{"id": 1, "s": None}, {"id": None, "s": None}], r"row 1 .* column 'id' is null"),
             ([{"id": 1, "s": {"x": None}}], r"row 0 .* column 's\.x' is null"),
@@ -220,17 +220,17 @@ class TestEdges:
         schema = StructType([StructField("c", StringType())])
         broken = pa.array([b"fine", b"\xff"], pa.binary()).view(pa.string())
         with pytest.raises(InvalidRowError, match="row 1 .* column 'c' is a string that is not valid UTF-8"):
-            format.encoder(schema).encode(pa.RecordBatch.from_arrays([broken], names=["c"]))
+            format.encoder(Layout(schema)).encode(pa.RecordBatch.from_arrays([broken], names=["c"]))
 
     def test_other_columns_than_the_tables(self, format: Format) -> None:
         schema = StructType([StructField("c", StringType())])
         with pytest.raises(InvalidRowError, match="the rows have the columns d, but the columns to write are c"):
-            format.encoder(schema).encode(pa.RecordBatch.from_pydict({"d": ["x"]}))
+            format.encoder(Layout(schema)).encode(pa.RecordBatch.from_pydict({"d": ["x"]}))
 
     def test_unknown_codec(self, format: Format) -> None:
         schema = StructType([StructField("c", StringType())])
         with pytest.raises(UnsupportedOperationError, match="codec 'zstd' is not supported"):
-            format.encoder(schema, None, 1, "zstd")
+            format.encoder(Layout(schema), 1, "zstd")
 
 
 OUTSIDE = [
@@ -249,7 +249,7 @@ def test_no_dates_outside_the_years_1_to_9999_are_written(format: Format, data_t
     schema = StructType([StructField("c", data_type)])
     batch = pa.RecordBatch.from_arrays([pa.array([number], arrow_schema(schema)[0].type)], names=["c"])
     with pytest.raises(InvalidRowError, match="column 'c' is a .* outside the years 0001 to 9999"):
-        format.encoder(schema, format.schema_text(schema, "t", "s") or None).encode(batch)
+        format.encoder(Layout(schema, format.schema_text(Layout(schema), "t", "s") or None)).encode(batch)
 
 
 def struct_of(**fields: DataType) -> StructType:
@@ -276,9 +276,9 @@ def test_fields_of_structs_go_by_their_names(format: Format) -> None:
     """In a table whose fields have another order, the rows are those that an INSERT by name would write."""
     value = {"a": 1, "b": {"x": "x", "y": "y"}, "c": [{"n": "n", "m": "m"}], "d": [("z", {"k": 5, "l": 6})]}
     table, rows = struct_of(s=NAMED), struct_of(s=TURNED)
-    text = format.schema_text(table, "t", "s")
+    text = format.schema_text(Layout(table), "t", "s")
     in_order, turned = (
-        format.encoder(given, text)
+        format.encoder(Layout(given, text))
         .encode(pa.RecordBatch.from_pylist([{"s": value}], schema=arrow_schema(given)))
         .to_pylist()[0]
         for given in (table, rows)
@@ -294,24 +294,24 @@ def test_members_of_unions_go_by_their_names() -> None:
     member = StructType([StructField("x", IntegerType())])
     rows = StructType([StructField("u", StructType([StructField(f"member{place}", member) for place in (1, 0)]))])
     batch = pa.RecordBatch.from_pylist([{"u": {"member1": {"x": 1}, "member0": None}}], schema=arrow_schema(rows))
-    assert AVRO.encoder(rows, text).encode(batch).to_pylist() == [b"\x02\x02"]
+    assert AVRO.encoder(Layout(rows, text)).encode(batch).to_pylist() == [b"\x02\x02"]
 
 
 def test_raw_refuses() -> None:
     two = StructType([StructField("a", BinaryType()), StructField("b", BinaryType())])
     for schema in (two, StructType([StructField("a", StringType())]), StructType([])):
         with pytest.raises(UnsupportedTypeError, match="exactly one column, of type BINARY"):
-            RAW.schema_text(schema, "t", "s")
+            RAW.schema_text(Layout(schema), "t", "s")
     one = RAW.spark_schema("")
     with pytest.raises(UnsupportedOperationError):
-        RAW.encoder(one, None, 5)
+        RAW.encoder(Layout(one), 5)
     with pytest.raises(InvalidRowError, match="row 1 .* column 'event'"):
-        RAW.encoder(one).encode(pa.RecordBatch.from_pydict({"event": pa.array([b"", None])}))
+        RAW.encoder(Layout(one)).encode(pa.RecordBatch.from_pydict({"event": pa.array([b"", None])}))
 
 
 def test_the_same_rows_give_the_same_bytes() -> None:
     schema = StructType([StructField("c", StringType())])
     batch = pa.RecordBatch.from_pydict({"c": ["x" * 300, "y"]})
     for codec in ("", "gzip", "snappy"):
-        encoded = [JSON.encoder(schema, None, 1, codec).encode(batch).to_pylist() for _ in range(2)]
+        encoded = [JSON.encoder(Layout(schema), 1, codec).encode(batch).to_pylist() for _ in range(2)]
         assert encoded[0] == encoded[1]

@@ -35,7 +35,7 @@ from pyspark_pravega.errors import InvalidNameError, InvalidSchemaError, Unsuppo
 from pyspark_pravega.formats.avro.schema_to_spark import convert_avro_to_spark
 from pyspark_pravega.formats.avro.spark_to_schema import convert_spark_to_avro
 from pyspark_pravega.formats.core.defaults import add_default
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.formats.json.schemas.schema_to_spark import convert_json_schema_to_spark
 from pyspark_pravega.formats.json.schemas.spark_to_schema import convert_spark_to_json_schema
 from tests.formats.strategies import schemas
@@ -90,32 +90,32 @@ UNSUPPORTED = [
 def test_other_types_are_refused_by_their_path(format_name: str, data_type: DataType) -> None:
     schema = struct(a=struct(b=ArrayType(data_type)))
     if format_name == "json" and isinstance(data_type, VariantType):
-        assert find_format("json").spark_schema(find_format("json").schema_text(schema, "t", "s")) == schema
+        assert find_format("json").spark_schema(find_format("json").schema_text(Layout(schema), "t", "s")) == schema
         return
     with pytest.raises(UnsupportedTypeError, match=r"column 'a\.b\.element' has type"):
-        find_format(format_name).schema_text(schema, "t", "s")
+        find_format(format_name).schema_text(Layout(schema), "t", "s")
 
 
 @pytest.mark.parametrize("name", ["a-b", "1a", "²", "𝔸", "a b", "a.b", ""])
 def test_names_that_avro_cannot_hold(name: str) -> None:
     schema = struct(outer=struct(**{name: LongType()}))
     with pytest.raises(InvalidNameError, match="use format json"):
-        AVRO.schema_text(schema, "t", "s")
-    assert JSON.spark_schema(JSON.schema_text(schema, "t", "s")) == schema
+        AVRO.schema_text(Layout(schema), "t", "s")
+    assert JSON.spark_schema(JSON.schema_text(Layout(schema), "t", "s")) == schema
 
 
 def test_a_column_twice() -> None:
     schema = StructType([StructField("a", LongType()), StructField("a", LongType())])
     for format_ in (AVRO, JSON):
         with pytest.raises(InvalidNameError, match="'a' occurs twice"):
-            format_.schema_text(schema, "t", "s")
+            format_.schema_text(Layout(schema), "t", "s")
 
 
 def test_type_names() -> None:
     schema = struct(a=ByteType())
-    assert AVRO.type_name(AVRO.schema_text(schema, "sensor-agg", "iot.plant-1")) == "iot.plant_1.sensor_agg"
+    assert AVRO.type_name(AVRO.schema_text(Layout(schema), "sensor-agg", "iot.plant-1")) == "iot.plant_1.sensor_agg"
     assert AVRO.type_name('"string"') == "string"
-    assert JSON.type_name(JSON.schema_text(schema, "sensor-agg", "iot")) == "sensor-agg"
+    assert JSON.type_name(JSON.schema_text(Layout(schema), "sensor-agg", "iot")) == "sensor-agg"
     assert JSON.type_name('{"type": "object", "id": "urn:jsonschema:Interop:Item"}') == "Item"
     assert JSON.type_name("{}") == "object"
 

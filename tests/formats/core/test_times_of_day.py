@@ -18,7 +18,7 @@ from pyspark_pravega.errors import InvalidRowError, UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.arrow_types import find_arrow_type
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 
 NANOS = pa.time64("ns")
@@ -48,10 +48,10 @@ def test_every_time_comes_back_and_fastavro_reads_it(values: list[tuple[time, ti
     written = batch(schema, *[tuple(map(nanos, row)) for row in rows], (None, None, None))
     for name, settings in (("avro", TEXT), ("json", TEXT), ("json", COUNTED), ("csv", TEXT)):
         found = find_format(name)
-        text = found.schema_text(schema, "t", "s", None, settings)
+        text = found.schema_text(Layout(schema, settings=settings), "t", "s")
         assert found.spark_schema(text) == schema
-        payloads = found.encoder(schema, text, settings=settings).encode(written)
-        assert found.decoder(schema, text, None, settings).decode(EventBuffer.of_arrow(payloads)).equals(written)
+        payloads = found.encoder(Layout(schema, text, settings)).encode(written)
+        assert found.decoder(Layout(schema, text, settings)).decode(EventBuffer.of_arrow(payloads)).equals(written)
         for payload, row in zip(payloads.to_pylist(), rows, strict=False):
             if name == "avro":
                 read = fastavro.schemaless_reader(io.BytesIO(payload), fastavro.parse_schema(json.loads(text)), None)
@@ -75,8 +75,8 @@ def test_avro_counts_of_other_programs(writer: str, digits: int) -> None:
     schema = {"type": "record", "name": "t", "fields": [{"name": "c0", "type": theirs}]}
     avro = find_format("avro")
     assert avro.spark_schema(json.dumps(schema))[0].dataType == (IntegerType() if base == "int" else LongType())
-    text = avro.schema_text(columns(digits), "t", "")
-    decoder = avro.decoder(columns(digits), text, {0: WriterSchema(json.dumps(schema), "Avro", "")}.__getitem__)
+    text = avro.schema_text(Layout(columns(digits)), "t", "")
+    decoder = avro.decoder(Layout(columns(digits), text), {0: WriterSchema(json.dumps(schema), "Avro", "")}.__getitem__)
     plain = {"type": "record", "name": "t", "fields": [{"name": "c0", "type": base}]}
 
     def read(count: int) -> Any:
@@ -103,11 +103,11 @@ def test_avro_counts_of_other_programs(writer: str, digits: int) -> None:
 
 def test_other_logical_types_are_no_times_of_day() -> None:
     avro = find_format("avro")
-    text = avro.schema_text(columns(6), "t", "")
+    text = avro.schema_text(Layout(columns(6)), "t", "")
     for base, logical in (("int", "date"), ("long", "timestamp-micros")):
         fields = [{"name": "c0", "type": {"type": base, "logicalType": logical}}]
         schema = json.dumps({"type": "record", "name": "t", "fields": fields})
-        decoder = avro.decoder(columns(6), text, {0: WriterSchema(schema, "Avro", "")}.__getitem__)
+        decoder = avro.decoder(Layout(columns(6), text), {0: WriterSchema(schema, "Avro", "")}.__getitem__)
         _, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + b"\0"]))
         assert f"was written as {base} ({logical}), which cannot be read as long (time-micros)" in bad[0].reason
 
@@ -156,7 +156,9 @@ def test_numbers_in_json(value: str, wanted: time | str) -> None:
 
 def check(document: str, settings: dict[str, str], wanted: time | str) -> None:
     rows, bad = (
-        find_format("json").decoder(columns(3), settings=settings).decode_valid(EventBuffer.of([document.encode()]))
+        find_format("json")
+        .decoder(Layout(columns(3), settings=settings))
+        .decode_valid(EventBuffer.of([document.encode()]))
     )
     if isinstance(wanted, time):
         assert rows.to_pylist() == [{"c0": wanted}]
@@ -176,14 +178,14 @@ def check(document: str, settings: dict[str, str], wanted: time | str) -> None:
 def test_what_no_column_holds_is_not_written(name: str, value: int, words: str) -> None:
     schema = columns(3)
     with pytest.raises(InvalidRowError, match="column 'c0' is .*") as caught:
-        find_format(name).encoder(schema).encode(batch(schema, (0,), (value,)))
+        find_format(name).encoder(Layout(schema)).encode(batch(schema, (0,), (value,)))
     assert words in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["avro", "json", "debezium-json", "debezium-avro"])
 def test_seven_digits_are_refused(name: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=r"'c0' has type time\(7\).*at most 6 digits"):
-        find_format(name).schema_text(columns(7), "t", "s")
+        find_format(name).schema_text(Layout(columns(7)), "t", "s")
 
 
 @pytest.mark.parametrize("name", ["avro", "json", "debezium-json", "debezium-avro"])
@@ -201,14 +203,16 @@ def test_times_within_other_values(name: str) -> None:
         {"a": None, "m": None, "s": None},
     ]
     found = find_format(name)
-    text = found.schema_text(schema, "t", "s")
+    text = found.schema_text(Layout(schema), "t", "s")
     assert found.spark_schema(text) == schema
     listed = [row | {"m": list((row["m"] or {}).items()) or None} for row in rows]
     wanted = pa.array(listed, find_arrow_type(schema))
-    payloads = found.encoder(schema, text).encode(pa.RecordBatch.from_struct_array(wanted))
+    payloads = found.encoder(Layout(schema, text)).encode(pa.RecordBatch.from_struct_array(wanted))
     assert len(payloads) == 2
     if name.startswith("debezium"):
-        read = found.decoder(changelog_schema(schema), text).decode(EventBuffer.of_arrow(payloads))
+        read = found.decoder(Layout(changelog_schema(schema), text)).decode(EventBuffer.of_arrow(payloads))
         assert read.column("after").to_pylist() == wanted.to_pylist()
     else:
-        assert found.decoder(schema, text).decode(EventBuffer.of_arrow(payloads)).to_pylist() == wanted.to_pylist()
+        assert (
+            found.decoder(Layout(schema, text)).decode(EventBuffer.of_arrow(payloads)).to_pylist() == wanted.to_pylist()
+        )

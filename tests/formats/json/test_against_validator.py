@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, MapType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.formats.json.writing import JsonEncoder
 from tests.formats.both_paths import reference_only
 from tests.formats.fuzzing import COUNT
@@ -68,12 +68,12 @@ def test_what_is_valid_is_read(schema: Schema, data: st.DataObject) -> None:
     assume(is_valid(schema, document))
     text = json.dumps(schema)
     event = EventBuffer.of([json.dumps(document).encode()])
-    [row] = JSON.decoder(columns, text).decode(event).to_pylist()
+    [row] = JSON.decoder(Layout(columns, text)).decode(event).to_pylist()
     if columns.names == ["value"] and "value" not in schema.get("properties", {}):
         document = {"value": document}
     assert shows(columns, row, document)
     with reference_only():
-        assert JSON.decoder(columns, text).decode(event).to_pylist() == [row]
+        assert JSON.decoder(Layout(columns, text)).decode(event).to_pylist() == [row]
 
 
 def rows_of(data_type: DataType) -> st.SearchStrategy[Any]:
@@ -106,7 +106,7 @@ def test_what_is_written_is_valid_and_nothing_else_is_refused(schema: Schema, da
     text = json.dumps(schema)
     row = data.draw(st.fixed_dictionaries({column.name: rows_of(column.dataType) for column in columns}))
     batch = pa.RecordBatch.from_pylist([row], schema=arrow_schema(columns))
-    encoder = JSON.encoder(columns, text)
+    encoder = JSON.encoder(Layout(columns, text))
     assert isinstance(encoder, JsonEncoder)
     try:
         [document] = encoder.encode(batch).to_pylist()
@@ -121,6 +121,6 @@ def test_what_is_written_is_valid_and_nothing_else_is_refused(schema: Schema, da
         return
     assert is_valid(schema, json.loads(document))
     with reference_only():
-        assert JSON.encoder(columns, text).encode(batch).to_pylist() == [document]
-    decoded = JSON.decoder(columns, text).decode(EventBuffer.of([document]))
-    assert JSON.encoder(columns, text).encode(decoded).to_pylist() == [document]
+        assert JSON.encoder(Layout(columns, text)).encode(batch).to_pylist() == [document]
+    decoded = JSON.decoder(Layout(columns, text)).decode(EventBuffer.of([document]))
+    assert JSON.encoder(Layout(columns, text)).encode(decoded).to_pylist() == [document]

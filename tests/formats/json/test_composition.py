@@ -14,6 +14,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import Layout
 from pyspark_pravega.formats.json.document_rules import is_draft3
 from pyspark_pravega.formats.json.format import JsonFormat
 from pyspark_pravega.formats.json.schemas.schema_model import Splitter
@@ -58,12 +59,12 @@ def written(schema: Any, **row: Any) -> bytes:
     text = json.dumps(schema)
     table = JSON.spark_schema(text)
     batch = pa.RecordBatch.from_pylist([dict.fromkeys(table.names) | row], schema=arrow_schema(table))
-    return bytes(JSON.encoder(table, text).encode(batch).to_pylist()[0])
+    return bytes(JSON.encoder(Layout(table, text)).encode(batch).to_pylist()[0])
 
 
 def read(schema: Any, document: str) -> dict[str, Any]:
     text = json.dumps(schema)
-    found = JSON.decoder(JSON.spark_schema(text), text).decode(EventBuffer.of([document.encode()])).to_pylist()
+    found = JSON.decoder(Layout(JSON.spark_schema(text), text)).decode(EventBuffer.of([document.encode()])).to_pylist()
     return dict(found[0])
 
 

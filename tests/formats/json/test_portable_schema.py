@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.formats.json.schemas.schema_to_spark import convert_json_schema_to_spark
 
 SCHEMA = StructType(
@@ -36,7 +36,7 @@ def keywords(node: object) -> set[str]:
 
 
 def test_only_keywords_of_all_drafts_and_no_loss() -> None:
-    text = find_format("json").schema_text(SCHEMA, "t", "scope", "a table")
+    text = find_format("json").schema_text(Layout(SCHEMA), "t", "scope", "a table")
     assert keywords(json.loads(text)) <= ALL_DRAFTS
     assert json.loads(text)["properties"]["id"] == {"type": "integer", "description": "the key"}
     assert convert_json_schema_to_spark(text) == SCHEMA

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.formats.core.scalars import FIRST_MICROS, LAST_MICROS
 from pyspark_pravega.formats.json.timestamps import EPOCH_UNITS
 from tests.formats.core.test_bad_events import schema_of
@@ -23,7 +23,7 @@ SCHEMA = schema_of(t="timestamp", n="timestamp_ntz")
 
 def read(payload: bytes, unit: str) -> tuple[int | None, str | None]:
     """Microseconds, or why not; both alone and beside an event that makes the reader look at each value."""
-    decoder = JSON.decoder(schema_of(t="timestamp"), settings={"json.timestamp-format": unit})
+    decoder = JSON.decoder(Layout(schema_of(t="timestamp"), settings={"json.timestamp-format": unit}))
     alone, bad = decoder.decode_valid(EventBuffer.of([payload]))
     beside, bad_beside = decoder.decode_valid(EventBuffer.of([payload, b'{"t":"?"}']))
     assert alone.equals(beside)
@@ -74,13 +74,13 @@ def test_what_is_no_timestamp_is_a_bad_event(unit: str, number: bytes, reason: s
 @given(st.lists(st.integers(FIRST_MICROS, LAST_MICROS) | st.none(), min_size=1), st.sampled_from(sorted(EPOCH_UNITS)))
 def test_what_is_written_is_read(values: list[int | None], unit: str) -> None:
     settings = {"json.timestamp-format": unit.upper()}
-    text = JSON.schema_text(SCHEMA, "t", "s", None, settings)
+    text = JSON.schema_text(Layout(SCHEMA, settings=settings), "t", "s")
     assert JSON.spark_schema(text) == SCHEMA
     column = pa.array(values, pa.int64())
     types = arrow_schema(SCHEMA)
     batch = pa.RecordBatch.from_arrays([column.view(field.type) for field in types], schema=types)
-    payloads = JSON.encoder(SCHEMA, text, settings=settings).encode(batch).to_pylist()
-    assert JSON.decoder(SCHEMA, text, settings=settings).decode(EventBuffer.of(payloads)).equals(batch)
+    payloads = JSON.encoder(Layout(SCHEMA, text, settings)).encode(batch).to_pylist()
+    assert JSON.decoder(Layout(SCHEMA, text, settings)).decode(EventBuffer.of(payloads)).equals(batch)
     for payload, micros in zip(payloads, values, strict=True):
         number = json.loads(payload)["t"]
         if micros is not None and micros % EPOCH_UNITS[unit] == 0:
@@ -88,7 +88,7 @@ def test_what_is_written_is_read(values: list[int | None], unit: str) -> None:
 
 
 def test_the_schema_says_numbers() -> None:
-    text = JSON.schema_text(SCHEMA, "t", "s", None, {"json.timestamp-format": "epoch-millis"})
+    text = JSON.schema_text(Layout(SCHEMA, settings={"json.timestamp-format": "epoch-millis"}), "t", "s")
     assert json.loads(text)["properties"] == {"t": {"type": "number"}, "n": {"type": "number"}}
 
 
@@ -105,7 +105,7 @@ def test_inside_of_others() -> None:
     )  # fmt: skip
     schema = type(schema).fromJson(json.loads(nested))
     settings = {"json.timestamp-format": "epoch-seconds"}
-    batch = JSON.decoder(schema, settings=settings).decode(EventBuffer.of([b'{"l":[0,null,1.5]}']))
+    batch = JSON.decoder(Layout(schema, settings=settings)).decode(EventBuffer.of([b'{"l":[0,null,1.5]}']))
     utc = datetime.UTC
     assert batch.to_pylist() == [
         {
@@ -116,4 +116,4 @@ def test_inside_of_others() -> None:
             ]
         }
     ]
-    assert JSON.encoder(schema, settings=settings).encode(batch).to_pylist() == [b'{"l":[0,null,1.5]}']
+    assert JSON.encoder(Layout(schema, settings=settings)).encode(batch).to_pylist() == [b'{"l":[0,null,1.5]}']

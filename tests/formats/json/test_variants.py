@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.arrow_types import find_arrow_type
 from pyspark_pravega.formats.core.columns import Misfit
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from pyspark_pravega.formats.json.variant_text import write_double, write_float, write_variant_text
 
 NO_KEYS = b"\x01\x00\x00"
@@ -52,14 +52,18 @@ def encode(data_type: t.DataType, value: Any, *, nullable: bool = True, format: 
     schema = t.StructType([t.StructField("v", data_type, nullable)])
     batch = pa.record_batch([pa.array([value], find_arrow_type(data_type))], names=["v"])
     chosen = find_format(format)
-    event: bytes = chosen.encoder(schema, chosen.schema_text(schema, "t", "s")).encode(batch)[0].as_py()
+    event: bytes = chosen.encoder(Layout(schema, chosen.schema_text(Layout(schema), "t", "s"))).encode(batch)[0].as_py()
     return event
 
 
 def read(data_type: t.DataType, event: bytes) -> Any:
     schema = t.StructType([t.StructField("v", data_type)])
     format = find_format("json")
-    [row] = format.decoder(schema, format.schema_text(schema, "t", "s")).decode(EventBuffer.of([event])).to_pylist()
+    [row] = (
+        format.decoder(Layout(schema, format.schema_text(Layout(schema), "t", "s")))
+        .decode(EventBuffer.of([event]))
+        .to_pylist()
+    )
     return row["v"]
 
 

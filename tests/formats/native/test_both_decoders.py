@@ -32,7 +32,7 @@ from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import Settings, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, Settings, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
 from pyspark_pravega.formats.native import NativeReader
 from tests.formats.both_paths import BothPaths, needs_native, reference_only
@@ -49,10 +49,10 @@ FORMATS = ["avro", "json"]
 def test_what_our_encoders_write_is_read_natively(format_name: str, case: tuple[StructType, pa.RecordBatch]) -> None:
     schema, batch = case
     format = find_format(format_name)
-    text = format.schema_text(schema, "t", "s")
-    payloads = EventBuffer.of_arrow(format.encoder(schema, text).encode(batch))
+    text = format.schema_text(Layout(schema), "t", "s")
+    payloads = EventBuffer.of_arrow(format.encoder(Layout(schema, text)).encode(batch))
     BothPaths(format_name, schema, text).check(payloads)
-    decoder = format.decoder(schema, text)
+    decoder = format.decoder(Layout(schema, text))
     assert isinstance(decoder, BatchDecoder)
     reader = decoder.reader_of(None)
     assert isinstance(reader, NativeReader)
@@ -67,8 +67,8 @@ def test_damaged_events_of_any_schema(format_name: str, case: tuple[StructType, 
     schema, batch = case
     chance = random.Random(seed)
     format = find_format(format_name)
-    text = format.schema_text(schema, "t", "s")
-    payloads = format.encoder(schema, text).encode(batch).to_pylist()
+    text = format.schema_text(Layout(schema), "t", "s")
+    payloads = format.encoder(Layout(schema, text)).encode(batch).to_pylist()
     events = [*payloads, *(damaged(payload, chance) for payload in payloads for _ in range(5)), b""]
     chance.shuffle(events)
     BothPaths(format_name, schema, text).check(EventBuffer.of(events))
@@ -83,14 +83,14 @@ def test_tables_with_fewer_and_other_columns(
 ) -> None:
     written, batch = case
     format = find_format(format_name)
-    text = format.schema_text(written, "t", "s")
-    payloads = format.encoder(written, text, 1).encode(batch).to_pylist()
+    text = format.schema_text(Layout(written), "t", "s")
+    payloads = format.encoder(Layout(written, text), 1).encode(batch).to_pylist()
     events = EventBuffer.of([*payloads, *(damaged(payload, chosen) for payload in payloads)])
     fields = chosen.sample(written.fields, chosen.randrange(len(written.fields) + 1))
     wanted = StructType([*fields, StructField("added_later", LongType())])
     table = StructType([*chosen.sample(written.fields, len(written.fields)), wanted.fields[-1]])
     writer = WriterSchema(text, str(format.registry_format), "")
-    table_text = format.schema_text(table, "t", "s")
+    table_text = format.schema_text(Layout(table), "t", "s")
     BothPaths(format_name, wanted, table_text, lambda encoding_id: writer).check(events)
     BothPaths(format_name, StructType([]), table_text, lambda encoding_id: writer).check(events)
 
@@ -215,14 +215,14 @@ TIMES = StructType([StructField(f"t{digits}", TimeType(digits)) for digits in (0
 def test_times_of_day(format_name: str, settings: Settings, counts: list[int], seed: int) -> None:
     """What our encoders write is read natively, and damaged events as the reference reads them."""
     chance, format = random.Random(seed), find_format(format_name)
-    text = format.schema_text(TIMES, "t", "s", None, settings)
+    text = format.schema_text(Layout(TIMES, settings=settings), "t", "s")
     columns = []
     for field in TIMES:
         assert isinstance(field.dataType, TimeType)
         step = 10 ** (6 - field.dataType.precision)
         columns.append(pa.array([count // step * step * 1000 for count in counts], pa.int64()).view(pa.time64("ns")))
     batch = pa.RecordBatch.from_arrays(columns, TIMES.names)
-    payloads = format.encoder(TIMES, text, settings=settings).encode(batch).to_pylist()
+    payloads = format.encoder(Layout(TIMES, text, settings)).encode(batch).to_pylist()
     both = BothPaths(format_name, TIMES, text, settings=settings)
     rows, _ = both.check(EventBuffer.of(payloads))
     assert rows.equals(batch)
@@ -253,7 +253,7 @@ def test_times_of_day_of_other_programs(base: str, logical: str, digits: int) ->
                 out, {"type": "record", "name": "t", "fields": [{"name": "t", "type": base}]}, {"t": count}
             )
             payloads.append(make_header(0) + out.getvalue())
-    text = find_format("avro").schema_text(schema, "t", "s")
+    text = find_format("avro").schema_text(Layout(schema), "t", "s")
     BothPaths("avro", schema, text, lambda encoding_id: writer).check(EventBuffer.of(payloads))
 
 
@@ -303,12 +303,12 @@ def test_hostile_lengths_of_lists() -> None:
 @needs_native
 def test_the_switch() -> None:
     schema = schema_of(a="bigint")
-    decoder = find_format("json").decoder(schema)
+    decoder = find_format("json").decoder(Layout(schema))
     assert isinstance(decoder, BatchDecoder) and isinstance(decoder.reader_of(None), NativeReader)
     with reference_only():
         assert not native.get_status().active
         assert native.SWITCH in native.get_status().text
-        decoder = find_format("json").decoder(schema)
+        decoder = find_format("json").decoder(Layout(schema))
         assert isinstance(decoder, BatchDecoder) and not isinstance(decoder.reader_of(None), NativeReader)
 
 
@@ -334,11 +334,11 @@ def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: 
 @needs_native
 def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference() -> None:
     column = add_default(StructField("n", LongType(), True), "7", "7")
-    text = find_format("json").schema_text(StructType([column]), "t", "s")
+    text = find_format("json").schema_text(Layout(StructType([column])), "t", "s")
     schema = find_format("json").spark_schema(text)
     payloads = EventBuffer.of([b'{"n":1}', b'{"n":null}', b"{}", b'{"n":"x"}'])
     BothPaths("json", schema, text).check(payloads)
-    decoder = find_format("json").decoder(schema, text)
+    decoder = find_format("json").decoder(Layout(schema, text))
     assert isinstance(decoder, BatchDecoder)
     reader = decoder.reader_of(None)
     assert isinstance(reader, NativeReader)
@@ -377,8 +377,8 @@ def test_columns_whose_fields_have_changed(
     written, batch = case
     format = find_format(format_name)
     assert isinstance(format, EditableFormat)
-    text = format.schema_text(written, "t", "s")
-    payloads = EventBuffer.of(format.encoder(written, text, 1).encode(batch).to_pylist())
+    text = format.schema_text(Layout(written), "t", "s")
+    payloads = EventBuffer.of(format.encoder(Layout(written, text), 1).encode(batch).to_pylist())
     edited = [changed(EditedColumn(field, field.name), chance, format_name == "avro") for field in written]
     table_text = format.edited_text(text, edited, None)
     table, writer = format.spark_schema(table_text), WriterSchema(text, str(format.registry_format), "")

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidRowError
-from pyspark_pravega.formats.core.format import NO_SETTINGS, Settings, find_format
+from pyspark_pravega.formats.core.format import NO_SETTINGS, Layout, Settings, find_format
 from pyspark_pravega.formats.json.timestamps import EPOCH_UNITS, TIMESTAMP_FORMAT
 from pyspark_pravega.formats.json.writing import JsonEncoder
 from tests.formats.both_paths import needs_native, reference_only
@@ -42,13 +42,13 @@ def both(
 ) -> tuple[Any, Any]:
     """The payloads as written natively, None if that refuses, and as written in Python."""
     make = find_format("json").encoder
-    encoder = make(schema, text or None, 7, codec, settings)
+    encoder = make(Layout(schema, text or None, settings), 7, codec)
     assert isinstance(encoder, JsonEncoder) and encoder._native is not None
     struct_array = encoder.to_struct(batch)
     written = encoder._native(struct_array.field(0) if text else struct_array)
     found = encoder.encode(batch) if written is not None else None
     with reference_only():
-        return found, make(schema, text or None, 7, codec, settings).encode(batch)
+        return found, make(Layout(schema, text or None, settings), 7, codec).encode(batch)
 
 
 def one_column(data_type: DataType, values: pa.Array) -> tuple[StructType, pa.RecordBatch]:
@@ -119,7 +119,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_is_refused_has_the_same_reason(reason: str) -> None:
     schema, values = REFUSED[reason]
-    encoder = find_format("json").encoder(schema)
+    encoder = find_format("json").encoder(Layout(schema))
     with pytest.raises(InvalidRowError, match=reason):
         encoder.encode(pa.RecordBatch.from_arrays([values], names=["v"]))
 

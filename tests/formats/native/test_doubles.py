@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.both_paths import needs_native
 from tests.formats.fuzzing import SEED
 
@@ -44,7 +44,7 @@ def small_fraction(chance: random.Random) -> str:
 def test_the_nearest_double(text: Callable[[random.Random], str]) -> None:
     chance = random.Random(f"{SEED} {text.__name__}")
     texts = [text(chance) for _ in range(COUNT)]
-    decoder = find_format("json").decoder(StructType([StructField("x", DoubleType())]))
+    decoder = find_format("json").decoder(Layout(StructType([StructField("x", DoubleType())])))
     read = decoder.decode(EventBuffer.of([f'{{"x": {digits}}}'.encode() for digits in texts])).column(0).to_numpy()
     expected = np.array([float(digits) for digits in texts])
     wrong = np.flatnonzero(read.view(np.int64) != expected.view(np.int64))

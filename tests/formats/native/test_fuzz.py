@@ -15,7 +15,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.core.test_mutations import ROW, SCHEMA
 from tests.formats.fuzzing import COUNT, SEED, damaged
@@ -31,7 +31,7 @@ def documents(format_name: str) -> list[bytes]:
     """What is to be damaged."""
     format = find_format(format_name)
     rows = pa.RecordBatch.from_pylist([ROW, dict.fromkeys(ROW)], schema=arrow_schema(SCHEMA))
-    payloads: list[bytes] = format.encoder(SCHEMA, None).encode(rows).to_pylist()
+    payloads: list[bytes] = format.encoder(Layout(SCHEMA)).encode(rows).to_pylist()
     if format_name == "json":
         full = json.loads(payloads[0])
         payloads.append(json.dumps(full, indent=2).encode())
@@ -55,7 +55,7 @@ def pieces(format_name: str, table: str, count: int) -> Iterator[EventBuffer]:
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("format_name", ["avro", "json"])
 def test_damaged_events(format_name: str, table: str) -> None:
-    text = find_format(format_name).schema_text(SCHEMA, "t", "s")
+    text = find_format(format_name).schema_text(Layout(SCHEMA), "t", "s")
     both = BothPaths(format_name, TABLES[table], text)
     read = refused = 0
     for events in pieces(format_name, table, COUNT // len(TABLES)):

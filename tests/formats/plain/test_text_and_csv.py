@@ -20,7 +20,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Layout, find_format
 from tests.formats.core.test_bad_events import schema_of
 
 TEXT, CSV = find_format("text"), find_format("csv")
@@ -31,16 +31,16 @@ class TestText:
     def test_reads_and_writes(self) -> None:
         payloads = ["", "plain", "zwei\nZeilen", "日本 \x00", "\ufeffBOM"]
         batch = pa.RecordBatch.from_pydict({"value": payloads})
-        encoded = TEXT.encoder(VALUE).encode(batch).to_pylist()
+        encoded = TEXT.encoder(Layout(VALUE)).encode(batch).to_pylist()
         assert encoded == [text.encode() for text in payloads]
-        assert TEXT.decoder(VALUE).decode(EventBuffer.of(encoded)).to_pydict() == {"value": payloads}
-        assert TEXT.decoder(StructType([])).decode(EventBuffer.of(encoded)).num_rows == len(payloads)
+        assert TEXT.decoder(Layout(VALUE)).decode(EventBuffer.of(encoded)).to_pydict() == {"value": payloads}
+        assert TEXT.decoder(Layout(StructType([]))).decode(EventBuffer.of(encoded)).num_rows == len(payloads)
 
     def test_what_is_no_text_is_bad(self) -> None:
         good = b"good"
         bad_ones = [b"\xff", b"a\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"]
         events = [good, *(event for bad in bad_ones for event in (bad, good))]
-        batch, bad = TEXT.decoder(VALUE).decode_valid(EventBuffer.of(events))
+        batch, bad = TEXT.decoder(Layout(VALUE)).decode_valid(EventBuffer.of(events))
         assert batch.to_pydict() == {"value": ["good"] * (len(bad_ones) + 1)}
         assert [event.index for event in bad] == [1, 3, 5, 7, 9]
         assert bad[1].reason == "it is not UTF-8 text (byte 1)"
@@ -48,15 +48,15 @@ class TestText:
     def test_what_is_no_text_cannot_be_written(self) -> None:
         broken = pa.array([b"fine", b"\xed\xa0\x80"], pa.binary()).view(pa.string())
         with pytest.raises(InvalidRowError, match="row 1 .* column 'value' is a string that is not valid UTF-8"):
-            TEXT.encoder(VALUE).encode(pa.RecordBatch.from_arrays([broken], names=["value"]))
+            TEXT.encoder(Layout(VALUE)).encode(pa.RecordBatch.from_arrays([broken], names=["value"]))
 
     def test_refusals(self) -> None:
         with pytest.raises(UnsupportedTypeError, match="exactly one column, of type STRING"):
-            TEXT.schema_text(schema_of(a="int"), "t", "s")
+            TEXT.schema_text(Layout(schema_of(a="int")), "t", "s")
         with pytest.raises(UnsupportedOperationError, match="neither registry header nor codec"):
-            TEXT.encoder(VALUE, codec="gzip")
+            TEXT.encoder(Layout(VALUE), codec="gzip")
         with pytest.raises(InvalidRowError, match="row 1 of the batch has no value"):
-            TEXT.encoder(VALUE).encode(pa.RecordBatch.from_pydict({"value": ["a", None]}))
+            TEXT.encoder(Layout(VALUE)).encode(pa.RecordBatch.from_pydict({"value": ["a", None]}))
 
 
 COLUMNS = schema_of(
@@ -122,7 +122,7 @@ CSV_ACCEPTED = [
 class TestCsv:
     @pytest.mark.parametrize(("payload", "reason"), CSV_REFUSED, ids=lambda case: repr(case)[:30])
     def test_refuses(self, payload: bytes, reason: str) -> None:
-        decoder = CSV.decoder(COLUMNS)
+        decoder = CSV.decoder(Layout(COLUMNS))
         good = decoder.decode(EventBuffer.of([GOOD, GOOD]))
         batch, bad = decoder.decode_valid(EventBuffer.of([GOOD, payload, GOOD]))
         assert [event.index for event in bad] == [1]
@@ -131,25 +131,25 @@ class TestCsv:
 
     @pytest.mark.parametrize(("payload", "column", "value"), CSV_ACCEPTED, ids=lambda case: repr(case)[:30])
     def test_accepts(self, payload: bytes, column: str, value: object) -> None:
-        (row,) = CSV.decoder(COLUMNS).decode(EventBuffer.of([payload])).to_pylist()
+        (row,) = CSV.decoder(Layout(COLUMNS)).decode(EventBuffer.of([payload])).to_pylist()
         assert row.pop(column) == value
         assert set(row.values()) == {None}
 
     def test_reads_some_columns_in_any_order(self) -> None:
-        text = CSV.schema_text(COLUMNS, "t", "s")
+        text = CSV.schema_text(Layout(COLUMNS), "t", "s")
         some = StructType([COLUMNS["f"], COLUMNS["i"]])
-        assert CSV.decoder(some, text).decode(EventBuffer.of([GOOD])).to_pylist() == [{"f": True, "i": 1}]
-        assert CSV.decoder(StructType([]), text).decode(EventBuffer.of([GOOD])).num_rows == 1
+        assert CSV.decoder(Layout(some, text)).decode(EventBuffer.of([GOOD])).to_pylist() == [{"f": True, "i": 1}]
+        assert CSV.decoder(Layout(StructType([]), text)).decode(EventBuffer.of([GOOD])).num_rows == 1
         with pytest.raises(InvalidSchemaError, match="no column 'zzz'"):
-            CSV.decoder(schema_of(zzz="int"), text)
+            CSV.decoder(Layout(schema_of(zzz="int"), text))
 
     def test_one_column(self) -> None:
         schema = schema_of(a="string")
         for payload, value in [(b"", None), (b'""', ""), (b"\n", None), (b"x\n", "x")]:
-            assert CSV.decoder(schema).decode(EventBuffer.of([payload])).to_pylist() == [{"a": value}]
+            assert CSV.decoder(Layout(schema)).decode(EventBuffer.of([payload])).to_pylist() == [{"a": value}]
 
     def test_null_in_a_not_null_column(self) -> None:
-        _, bad = CSV.decoder(schema_of(a="int!", b="int")).decode_valid(EventBuffer.of([b"1,", b",1"]))
+        _, bad = CSV.decoder(Layout(schema_of(a="int!", b="int"))).decode_valid(EventBuffer.of([b"1,", b",1"]))
         assert [(event.index, "NOT NULL" in event.reason) for event in bad] == [(1, True)]
 
     ROWS = st.fixed_dictionaries(
@@ -178,18 +178,18 @@ class TestCsv:
 
     @given(st.lists(ROWS, min_size=1, max_size=5), DIALECTS)
     def test_reads_what_it_writes(self, rows: list[dict[str, object]], dialect: dict[str, str]) -> None:
-        text = CSV.schema_text(COLUMNS, "t", "s")
+        text = CSV.schema_text(Layout(COLUMNS), "t", "s")
         assert CSV.spark_schema(text) == COLUMNS
         batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(COLUMNS))
-        payloads = CSV.encoder(COLUMNS, text, settings=dialect).encode(batch).to_pylist()
-        assert CSV.decoder(COLUMNS, text, settings=dialect).decode(EventBuffer.of(payloads)).equals(batch)
+        payloads = CSV.encoder(Layout(COLUMNS, text, dialect)).encode(batch).to_pylist()
+        assert CSV.decoder(Layout(COLUMNS, text, dialect)).decode(EventBuffer.of(payloads)).equals(batch)
 
     def test_quotes_are_written_where_they_are_needed(self) -> None:
         schema = schema_of(a="string", b="double")
         batch = pa.RecordBatch.from_pydict(
             {"a": ["plain", 'say "hi"', "a,b", "", None], "b": [1.0, None, 2.5, 0.0, 1e300]}
         )
-        assert CSV.encoder(schema).encode(batch).to_pylist() == [
+        assert CSV.encoder(Layout(schema)).encode(batch).to_pylist() == [
             b"plain,1.0",
             b'"say ""hi""",',
             b'"a,b",2.5',
@@ -200,18 +200,20 @@ class TestCsv:
     def test_refusals(self) -> None:
         nested = StructType([StructField("l", ArrayType(IntegerType()))])
         with pytest.raises(UnsupportedTypeError, match="column 'l' has type array<int>, but a CSV field"):
-            CSV.schema_text(nested, "t", "s")
+            CSV.schema_text(Layout(nested), "t", "s")
         with pytest.raises(UnsupportedOperationError, match="neither registry header nor codec"):
-            CSV.encoder(COLUMNS, encoding_id=1)
+            CSV.encoder(Layout(COLUMNS), 1)
         with pytest.raises(InvalidSchemaError, match="but the table has .* in this order"):
-            CSV.encoder(schema_of(b="int", a="int"), CSV.schema_text(schema_of(a="int", b="int"), "t", "s"))
+            CSV.encoder(
+                Layout(schema_of(b="int", a="int"), CSV.schema_text(Layout(schema_of(a="int", b="int")), "t", "s"))
+            )
         for settings, message in [
             ({"csv.delimiter": "ab"}, "expected one character"),
             ({"csv.delimiter": '"'}, "is the quote or escape character too"),
             ({"csv.null-value": "a,b"}, "cannot be one field"),
         ]:
             with pytest.raises(InvalidOptionError, match=message):
-                CSV.decoder(COLUMNS, settings=settings)
+                CSV.decoder(Layout(COLUMNS, settings=settings))
 
     @pytest.mark.parametrize("kept", ["", "{", "[]", "{}", '{"fields":[{"name":"a"}]}'])
     def test_kept_columns_that_are_damaged_are_told(self, kept: str) -> None:
@@ -220,7 +222,7 @@ class TestCsv:
 
     @given(st.binary(max_size=60) | st.text(',"\n\r\\x1', max_size=12).map(str.encode))
     def test_no_input_does_harm(self, payload: bytes) -> None:
-        batch, bad = CSV.decoder(COLUMNS).decode_valid(EventBuffer.of([GOOD, payload, GOOD]))
+        batch, bad = CSV.decoder(Layout(COLUMNS)).decode_valid(EventBuffer.of([GOOD, payload, GOOD]))
         assert batch.num_rows + len(bad) == 3
         assert all(event.index == 1 for event in bad)
 
@@ -228,5 +230,5 @@ class TestCsv:
 def test_strings_only() -> None:
     schema = StructType([StructField("a", StringType()), StructField("b", StringType())])
     payload = b'"' + b'""' * 100_000 + b'",x'
-    (row,) = CSV.decoder(schema).decode(EventBuffer.of([payload])).to_pylist()
+    (row,) = CSV.decoder(Layout(schema)).decode(EventBuffer.of([payload])).to_pylist()
     assert (len(row["a"]), row["b"]) == (100_000, "x")

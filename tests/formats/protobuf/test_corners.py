@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
 from pyspark_pravega.formats.protobuf.message_types import (
     find_length_without_padding,
@@ -97,7 +97,9 @@ def text_of(name: str) -> str:
 
 
 def read(text: str, *payloads: bytes) -> tuple[list[Row], list[BadEvent]]:
-    batch, bad = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text).decode_valid(EventBuffer.of(list(payloads)))
+    batch, bad = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(text), text)).decode_valid(
+        EventBuffer.of(list(payloads))
+    )
     return batch.to_pylist(), bad
 
 
@@ -127,7 +129,11 @@ def test_aliases_are_written() -> None:
     text = text_of("aliases")
     schema = PROTOBUF.spark_schema(text)
     rows = [{"e": name, "r": ["NULL"], "m": [(1, "EIN")]} for name in ("ONE", "EIN", "UN", "1")]
-    payloads = PROTOBUF.encoder(schema, text).encode(pa.RecordBatch.from_pylist(rows, arrow_schema(schema))).to_pylist()
+    payloads = (
+        PROTOBUF.encoder(Layout(schema, text))
+        .encode(pa.RecordBatch.from_pylist(rows, arrow_schema(schema)))
+        .to_pylist()
+    )
     assert set(payloads) == {bytes.fromhex("0801 120100 1a04 0801 1001")}
 
 
@@ -142,7 +148,7 @@ def test_messages_without_fields() -> None:
     rows, bad = read(empty, b"", b"\x08\1", b"\x08")
     assert rows == [{}, {}] and [event.index for event in bad] == [2]
     with pytest.raises(UnsupportedOperationError, match="message 'E' has no fields, so no row can be written"):
-        PROTOBUF.encoder(StructType([]), empty)
+        PROTOBUF.encoder(Layout(StructType([]), empty))
 
 
 PAIR = """syntax = "proto2"; message M { optional M m = 1; repeated N n = 2; map<string, M> by_name = 3; }
@@ -167,7 +173,9 @@ def test_recursion_ends_in_json() -> None:
     expected = '{"n":[{"text":"\\"ß\\"","m":{"by_name":{"k":{}}},"i":2147483647}]}'
     assert rows == [{"m": expected, "n": [], "by_name": [("a", '{"m":{}}')]}] and not bad
     batch = pa.RecordBatch.from_pylist(rows, arrow_schema(schema))
-    assert PROTOBUF.encoder(schema, text).encode(batch).to_pylist() == [message.SerializeToString(deterministic=True)]
+    assert PROTOBUF.encoder(Layout(schema, text)).encode(batch).to_pylist() == [
+        message.SerializeToString(deterministic=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +197,7 @@ def test_json_that_is_written(value: str, reason: str | None) -> None:
     text = schema_text(PAIR, "M")
     schema = PROTOBUF.spark_schema(text)
     batch = pa.RecordBatch.from_pylist([{"m": value, "n": [], "by_name": []}], arrow_schema(schema))
-    encoder = PROTOBUF.encoder(schema, text)
+    encoder = PROTOBUF.encoder(Layout(schema, text))
     if reason is None:
         rows, _ = read(text, *encoder.encode(batch).to_pylist())
         assert json.loads(rows[0]["m"]) == json.loads(value)
@@ -248,7 +256,7 @@ class TestPadding:
     def rows(self, *payloads: bytes, codec: str = "") -> tuple[list[Row], list[BadEvent]]:
         text = schema_text(self.TEXT, "M")
         writer = WriterSchema(text, "Protobuf", find_codec(codec).registry_name)
-        decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, lambda encoding_id: writer)
+        decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(text), text), lambda encoding_id: writer)
         framed = [make_header(0) + find_codec(codec).compress(payload) for payload in payloads]
         batch, bad = decoder.decode_valid(EventBuffer.of(framed))
         return batch.to_pylist(), bad

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, Layout, find_format
 from tests.formats.fuzzing import COUNT, SEED, damaged
 from tests.formats.protobuf.generated import FILES, Schema, file_of, ours, payload_of, schema_of, theirs, type_of
 from tests.interop.foreign import Foreign
@@ -44,11 +44,11 @@ def text_of(schema: Schema, edition: bool) -> str:
 def decoded(text: str, payloads: list[bytes]) -> tuple[list[Row | BadEvent], list[bytes]]:
     """A row or a bad event for each payload, and what INSERT makes of the rows."""
     schema = PROTOBUF.spark_schema(text)
-    batch, bad = PROTOBUF.decoder(schema, text).decode_valid(EventBuffer.of(payloads))
+    batch, bad = PROTOBUF.decoder(Layout(schema, text)).decode_valid(EventBuffer.of(payloads))
     bad_ones = {event.index: event for event in bad}
     rows = iter(batch.to_pylist())
     found = [bad_ones.get(place) or next(rows) for place in range(len(payloads))]
-    return found, PROTOBUF.encoder(schema, text).encode(batch).to_pylist() if schema.fields else []
+    return found, PROTOBUF.encoder(Layout(schema, text)).encode(batch).to_pylist() if schema.fields else []
 
 
 @pytest.mark.timeout(0 if COUNT > 100_000 else 240)

@@ -19,7 +19,7 @@ from pyspark_pravega.client.registry.registry_types import SchemaInfo
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Layout, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
 from pyspark_pravega.formats.protobuf.message_types import find_message_class, read_message_type
 from tests.protobuf_schemas import descriptor_set, files_of, schema_text
@@ -96,9 +96,9 @@ def test_types() -> None:
 def test_messages_are_rows_and_back() -> None:
     schema = PROTOBUF.spark_schema(TEXT)
     batch = batch_of(FULL, EMPTY)
-    payloads = PROTOBUF.encoder(schema, TEXT).encode(batch).to_pylist()
+    payloads = PROTOBUF.encoder(Layout(schema, TEXT)).encode(batch).to_pylist()
     assert payloads[1] == b""
-    decoded = PROTOBUF.decoder(schema, TEXT).decode(EventBuffer.of(payloads))
+    decoded = PROTOBUF.decoder(Layout(schema, TEXT)).decode(EventBuffer.of(payloads))
     assert decoded.equals(batch)
     # The library agrees on what was written.
     message: Any = find_message_class(read_message_type(TEXT)).FromString(payloads[0])
@@ -108,13 +108,13 @@ def test_messages_are_rows_and_back() -> None:
 
 def test_only_what_is_asked_for() -> None:
     schema = PROTOBUF.spark_schema(TEXT)
-    payloads = PROTOBUF.encoder(schema, TEXT).encode(batch_of(FULL)).to_pylist()
+    payloads = PROTOBUF.encoder(Layout(schema, TEXT)).encode(batch_of(FULL)).to_pylist()
     point = schema["point"].dataType
     assert isinstance(point, StructType)
     some = StructType([StructField("point", StructType([point["y"]])), schema["i32"]])
-    found = PROTOBUF.decoder(some, TEXT).decode(EventBuffer.of(payloads))
+    found = PROTOBUF.decoder(Layout(some, TEXT)).decode(EventBuffer.of(payloads))
     assert found.to_pylist() == [{"point": {"y": 2.0}, "i32": -(2**31)}]
-    assert PROTOBUF.decoder(StructType([]), TEXT).decode(EventBuffer.of(payloads)).num_rows == 1
+    assert PROTOBUF.decoder(Layout(StructType([]), TEXT)).decode(EventBuffer.of(payloads)).num_rows == 1
 
 
 PROTO2 = """
@@ -135,7 +135,7 @@ def test_proto2() -> None:
     assert [field.nullable for field in schema] == [False, True, False, True]
     message: Any = find_message_class(read_message_type(text))(id=0)
     message.part.add(number=3)
-    decoder = PROTOBUF.decoder(schema, text)
+    decoder = PROTOBUF.decoder(Layout(schema, text))
     batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
     assert batch.to_pylist() == [{"id": 0, "name": None, "part": [{"number": 3}], "one": None}]
     assert [event.index for event in bad] == [1, 2]
@@ -157,7 +157,7 @@ BAD = [
 
 @pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda case: repr(case)[:30])
 def test_bad_messages(payload: bytes, reason: str) -> None:
-    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(TEXT), TEXT))
     good = b"\x08\x07"
     batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
     assert [event.index for event in bad] == [1]
@@ -166,7 +166,7 @@ def test_bad_messages(payload: bytes, reason: str) -> None:
 
 
 def test_timestamps_out_of_range() -> None:
-    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(TEXT), TEXT))
     message: Any = find_message_class(read_message_type(TEXT))()
     payloads = []
     for seconds, nanos in [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 10**9), (2**63 - 1, 0)]:
@@ -188,7 +188,7 @@ def test_deep_nesting_is_a_bad_event() -> None:
         inner = b"\x0a" + varint(size) + payload
         payload = b"\x32" + varint(len(inner)) + inner
     payload = b"\x0a" + varint(len(payload)) + payload
-    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text)
+    decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(text), text))
     _, bad = decoder.decode_valid(EventBuffer.of([payload, b""]))
     assert [event.index for event in bad] == [0]
 
@@ -203,7 +203,7 @@ def varint(number: int) -> bytes:
 
 @given(st.binary(max_size=80))
 def test_no_input_does_harm(payload: bytes) -> None:
-    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(TEXT), TEXT))
     batch, bad = decoder.decode_valid(EventBuffer.of([b"", payload, b""]))
     assert batch.num_rows + len(bad) == 3
     assert all(event.index == 1 for event in bad)
@@ -241,7 +241,7 @@ class TestVersions:
             for field_type in (theirs, ours)
         )
         decoder = PROTOBUF.decoder(
-            PROTOBUF.spark_schema(new), new, lambda encoding_id: WriterSchema(old, "Protobuf", "")
+            Layout(PROTOBUF.spark_schema(new), new), lambda encoding_id: WriterSchema(old, "Protobuf", "")
         )
         payload = b"\x09" + bytes(8) if "fixed" in theirs else b"\x08\x01"
         batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload]))
@@ -252,7 +252,7 @@ class TestVersions:
 
     def test_by_number(self) -> None:
         text = schema_text(self.NEW, "p.E")
-        decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, self.resolve)
+        decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(text), text), self.resolve)
         events = [make_header(0) + b"\x08\x05\x12\x01x", make_header(1) + b"\x08\x06\x1a\x01y"]
         events += [make_header(2) + b"\x0a\x01x", make_header(3) + b"\x08\x01", make_header(4)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
@@ -270,7 +270,7 @@ def test_padding_of_compressed_events(codec: str) -> None:
     def resolve(encoding_id: int) -> WriterSchema:
         return WriterSchema(TEXT, "Protobuf", find_codec(codec).registry_name)
 
-    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT, resolve)
+    decoder = PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(TEXT), TEXT), resolve)
     messages = [b"\x08\x07", b"", b"\x5a\x00\x62\x03a\0\0", b"\x79" + bytes(8), b"\x62\x04" + bytes(4)]
     payloads = []
     for message in messages:
@@ -356,9 +356,9 @@ class TestRefusals:
 
     def test_tables_and_events_without_registry(self) -> None:
         with pytest.raises(UnsupportedOperationError, match="cannot be made from columns"):
-            PROTOBUF.schema_text(PROTOBUF.spark_schema(TEXT), "t", "s")
+            PROTOBUF.schema_text(Layout(PROTOBUF.spark_schema(TEXT)), "t", "s")
         with pytest.raises(InvalidSchemaError, match="with a schema of the registry"):
-            PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT))
+            PROTOBUF.decoder(Layout(PROTOBUF.spark_schema(TEXT)))
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -375,15 +375,15 @@ class TestRefusals:
         with pytest.raises(InvalidRowError) as caught:
             types = pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])
             batch = pa.RecordBatch.from_pylist([EMPTY, EMPTY | change], schema=types)
-            PROTOBUF.encoder(schema, TEXT).encode(batch)
+            PROTOBUF.encoder(Layout(schema, TEXT)).encode(batch)
         assert str(caught.value).find("row 1 of the batch cannot be written: " + message) > 0
 
     def test_columns(self) -> None:
         schema = PROTOBUF.spark_schema(TEXT)
         with pytest.raises(InvalidSchemaError, match="column 'inner' is not in the rows"):
-            PROTOBUF.encoder(StructType(schema.fields[:-1]), TEXT)
+            PROTOBUF.encoder(Layout(StructType(schema.fields[:-1]), TEXT))
         with pytest.raises(InvalidSchemaError, match="column 'extra' is not in the schema"):
-            PROTOBUF.encoder(StructType([*schema.fields, StructField("extra", schema[0].dataType)]), TEXT)
+            PROTOBUF.encoder(Layout(StructType([*schema.fields, StructField("extra", schema[0].dataType)]), TEXT))
 
 
 def test_the_registry_form() -> None:
