@@ -6,6 +6,7 @@ are built together. Names of columns may differ from the table's in case: Oracle
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,18 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from ..core.arrow_types import arrow_schema, replace_char_types
+from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Problems, Rows, StructColumn
+from ..core.events import EventBuffer
+from ..core.format import Resolve, WriterSchema
+from ..core.framing import Undecodable
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
 from .encodings.encoded_values import make_image_column
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .feed import MARKS, POSITION_TYPE, replace_surrogates
-from .placeholders import Placeholder
+from .placeholders import Placeholder, PlaceholderSearch
 from .source_positions import read_positions
 
 _OF_ENVELOPES = frozenset(
@@ -66,7 +71,7 @@ class LetterCase:
         return self.explain_misnamed(row)
 
 
-_IMAGES = ("before", "after")
+IMAGES = ("before", "after")
 
 
 Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
@@ -114,25 +119,22 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Return whether exact digits of numbers matter in some column."""
-        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
+        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
-        rows = np.arange(len(changes))
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
         missing: dict[int, list[str]] = {}
-        if self._read & set(_IMAGES):
+        if self._read & set(IMAGES):
             self._check_names(changes, set(kinds), problems)
-        if self._read & {*_IMAGES, "unavailable"}:
+        if self._read & {*IMAGES, "unavailable"}:
             missing = self._take_placeholders(befores, afters, suspects)
         arrays = []
         for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
             name = spark_field.name
-            if name in _IMAGES:
-                assert isinstance(spark_field.dataType, T.StructType)
-                images = befores if name == "before" else afters
-                arrays.append(self._image(name, spark_field.dataType, images, kinds, rows, problems))
+            if name in IMAGES:
+                arrays.append(self._build_image(name, befores if name == "before" else afters, kinds, problems))
             elif name == "op":
                 arrays.append(pa.array(operations, pa.string()))
             elif name == "ts":
@@ -196,42 +198,72 @@ class ChangeColumns:
                         missing.setdefault(row, []).append(column)
         return missing
 
-    def _image(
-        self,
-        name: str,
-        struct: T.StructType,
-        images: Sequence[Any],
-        kinds: Sequence[Hashable],
-        rows: Rows,
-        problems: Problems,
-    ) -> pa.Array:
+    def _build_image(self, name: str, images: Sequence[Any], kinds: Sequence[Hashable], problems: Problems) -> pa.Array:
+        rows: Rows = np.arange(len(images))
         distinct = set(kinds)
         distinct.discard(None)  # events that change no row
         if len(distinct) <= 1:
-            kind = next(iter(distinct), None)
-            return self._column(name, struct, kind).build(images, rows, problems)
+            return self.image(name, next(iter(distinct), None)).build(images, rows, problems)
         parts, positions = [], []
         for kind in [*distinct, None]:
             here = np.flatnonzero([other == kind for other in kinds])
             chosen = [images[number] for number in here.tolist()]
-            parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
+            parts.append(self.image(name, kind).build(chosen, rows[here], problems))
             positions.append(here)
         order = np.argsort(np.concatenate(positions), kind="stable")
         return pa.concat_arrays(parts).take(pa.array(order))
 
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """Return the column that reads a wanted image of changes from a kind of source."""
-        struct = self._struct[name].dataType
-        assert isinstance(struct, T.StructType)
-        return self._column(name, struct, kind)
-
-    def _column(self, name: str, struct: T.StructType, kind: Hashable) -> StructColumn:
+        """Return the column that reads an image of changes from a kind of source; it is empty if it is not wanted."""
         image = self._images.get((name, kind))
         if image is None:
             encoding = self._find_encoding(kind)
+            struct = self._struct[name].dataType if name in self._read else T.StructType([])
+            assert isinstance(struct, T.StructType)
             schema = encoding.before if name == "before" else encoding.after
             image = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return image
+
+
+class ChangeReader(PayloadReader):
+    """Parses each event as a change, and builds the columns of all. A subclass says how an event is parsed."""
+
+    strips_padding = True
+    """Whether NULs after an event are cut off before it is parsed."""
+
+    def __init__(self, columns: ChangeColumns, search: PlaceholderSearch | None = None) -> None:
+        """Take the wanted columns, and what finds the events that may contain the placeholder, if there is one."""
+        self.columns = columns
+        self.search = search
+
+    @abstractmethod
+    def change(self, payload: bytes, padded: bool) -> Change:
+        """Parse an event; see `PayloadReader.arrays` for `padded`. Raises Undecodable."""
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if padded and self.strips_padding:
+            payloads = payloads.strip_nuls()
+        changes = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                changes.append(self.change(payload, padded) if payload else NO_CHANGE)
+            except Undecodable as error:
+                problems.add(row, str(error))
+                changes.append(NO_CHANGE)
+        return self.columns.arrays(changes, problems, () if self.search is None else self.search.suspects(payloads))
+
+
+class JsonChangeDecoder(BatchDecoder):
+    """Reads events that describe themselves, so that a writer's schema only matters for the codec."""
+
+    format_name = "Json"
+
+    def __init__(self, reader_schema: T.StructType, resolve: Resolve | None, reader: PayloadReader) -> None:
+        super().__init__(reader_schema, resolve)
+        self._reader = reader
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
 
 
 def _has_exact_numbers(data_type: T.DataType) -> bool:

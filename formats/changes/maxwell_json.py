@@ -17,19 +17,24 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, describe_kind
+from ..core.columns import describe_kind
 from ..core.events import EventBuffer, EventPositions
-from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
-from .changelog_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
+from .changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    ChangeReader,
+    JsonChangeDecoder,
+    SourceEncoding,
+)
 from .encodings.settings import Rules
 from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, find_advice
 from .newest_schema import sample_columns
@@ -52,7 +57,7 @@ class MaxwellJsonFormat(JsonFormat):
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return MaxwellJsonDecoder(reader_schema, resolve)
+        return JsonChangeDecoder(reader_schema, resolve, _MaxwellReader(reader_schema))
 
     def encoder(
         self,
@@ -84,41 +89,14 @@ class MaxwellJsonFormat(JsonFormat):
         return EventBuffer.of([]).starts
 
 
-class MaxwellJsonDecoder(BatchDecoder):
-    """Reads events. They describe themselves, so a writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
-        super().__init__(reader_schema, resolve)
-        self._reader = _MaxwellReader(reader_schema)
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
-
-
-class _MaxwellReader(PayloadReader):
+class _MaxwellReader(ChangeReader):
     def __init__(self, schema: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
-        self._columns = ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
+        super().__init__(ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding))
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=True)
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        if padded:
-            payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self.change(payload))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
-        return self._columns.arrays(changes, problems, ())
-
-    def change(self, payload: bytes) -> Change:
+    def change(self, payload: bytes, padded: bool = False) -> Change:
         """Parse an event. Raises Undecodable for a payload that is not a Maxwell event."""
-        if not payload:
-            return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
             raise Undecodable(f"it should be a Maxwell event but is {describe_kind(event)}")

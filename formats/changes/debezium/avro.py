@@ -18,8 +18,9 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -33,26 +34,21 @@ from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
-from ...core.columns import Problems
 from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
-from ..changelog_columns import (
-    NO_CHANGE,
-    Change,
-    ChangeColumns,
-    SourceEncoding,
-)
+from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
+from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
 from ..source_positions import NO_POSITION, read_position
 from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
 from .json import read_change
-from .native_avro import AvroEnvelopeReader, make_native_reader
+from .native_avro import AvroEnvelopes, plan_by_name
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
@@ -223,10 +219,12 @@ class DebeziumAvroDecoder(BatchDecoder):
         return self._reader(OneWriter(Writer.of(self._text)))
 
     def _reader(self, find: WriterSearch) -> PayloadReader:
-        return make_native_reader(_EnvelopeReader(self._wanted, self._table, self._settings, find), find, self._wanted)
+        return make_native_reader(_EnvelopeReader(self._wanted, self._table, self._settings, find), self._wanted)
 
 
-class _EnvelopeReader(AvroEnvelopeReader):
+class _EnvelopeReader(EnvelopeReader):
+    strips_padding = False
+
     def __init__(
         self,
         schema: StructType,
@@ -236,36 +234,33 @@ class _EnvelopeReader(AvroEnvelopeReader):
     ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
-        self._writers: dict[int, Writer] = {}
-        self._columns = ChangeColumns(schema, table, self._rules.placeholder, self._find_encoding)
-        self.search = PlaceholderSearch(self._rules.placeholder, avro=True)
+        self._writers: dict[Hashable, Writer] = {}
+        placeholder = self._rules.placeholder
+        columns = ChangeColumns(schema, table, placeholder, self._find_encoding)
+        super().__init__(columns, PlaceholderSearch(placeholder, avro=True))
 
-    def is_misnamed(self, writer: Writer) -> bool:
+    def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
+        for writer, positions, header in self._find.groups(payloads):
+            yield self._number(writer), positions, header
+
+    def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
+        plans = plan_by_name(columns.envelope(kind), self._writers[kind].node, nullable=False)
+        return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
+
+    def _number(self, writer: Writer) -> int:
+        """Return what stands for the schema of events."""
         self._writers[id(writer)] = writer
-        return self._columns.explain_misnaming(id(writer)) is not None
+        return id(writer)
 
     def _find_encoding(self, kind: Hashable) -> SourceEncoding:
-        writer = self._writers.get(kind) if isinstance(kind, int) else None
+        writer = self._writers.get(kind)
         if writer is None:
             return SourceEncoding(None, None, self._rules)
         return SourceEncoding(writer.before, writer.after, self._rules)
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(self._change(payload, padded))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
-        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
-
-    def _change(self, payload: bytes, padded: bool) -> Change:
-        if not payload:
-            return NO_CHANGE
+    def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
-        self._writers[id(writer)] = writer
-        return read_change(read_whole(writer.read, datum, padded), id(writer))
+        return read_change(read_whole(writer.read, datum, padded), self._number(writer))
 
 
 class DebeziumAvroEncoder(BatchEncoder):

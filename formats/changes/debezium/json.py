@@ -11,30 +11,21 @@ These change no row. Any other event without `op`, such as a row that ExtractNew
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega import native
-
-from ...core.batches import BatchDecoder, PayloadReader
-from ...core.columns import Problems, StructColumn, describe_kind
-from ...core.events import EventBuffer, EventPositions, find_rare_events
-from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ...core.columns import describe_kind
+from ...core.events import EventBuffer, EventPositions, find_rare_events, list_positions
+from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
-from ...native import Unplanned
-from ..changelog_columns import (
-    NO_CHANGE,
-    Change,
-    ChangeColumns,
-    SourceEncoding,
-)
+from ...json.values import plan_column
+from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, JsonChangeDecoder, SourceEncoding
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
@@ -49,14 +40,15 @@ from ..feed import (
     UPSERTS,
     find_advice,
 )
-from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
+from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch
 from ..source_positions import NO_POSITION, read_micros, read_position
+from .native_json import ConnectorEnvelopes, guess_connector
 from .writing import DebeziumJsonEncoder
 
-_log = logging.getLogger(__name__)
-
+SCHEMA_FIRST = '{"schema":'
+"""The beginning of an envelope with a schema."""
 CELL = {"value", "set"}
 """The members of a cell."""
 _OF_CELLS = (b'"set":true', b'"set": true')
@@ -91,7 +83,8 @@ class DebeziumJsonFormat(JsonFormat):
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
         table = self.spark_schema(table_schema_text) if table_schema_text else None
-        return DebeziumJsonDecoder(reader_schema, table, resolve, settings)
+        reference = _EnvelopeReader(reader_schema, table, settings)
+        return JsonChangeDecoder(reader_schema, resolve, make_native_reader(reference, reader_schema))
 
     def encoder(
         self,
@@ -114,6 +107,8 @@ class DebeziumJsonFormat(JsonFormat):
         rows: list[dict[str, Any]] = []
         for tail, events in enumerate(tails):
             for number, payload in enumerate(events.payloads()):
+                if not payload:
+                    continue
                 try:
                     operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
                 except Undecodable:
@@ -135,57 +130,44 @@ class DebeziumJsonFormat(JsonFormat):
         return find_rare_events(events, _CANDIDATES, _CANDIDATE)
 
 
-class DebeziumJsonDecoder(BatchDecoder):
-    """Reads envelopes. They describe themselves, so a writer's schema only matters for the codec."""
-
-    format_name = "Json"
-
-    def __init__(
-        self, reader_schema: StructType, table: StructType | None, resolve: Resolve | None, settings: Settings
-    ) -> None:
-        super().__init__(reader_schema, resolve)
-        reference = _EnvelopeReader(reader_schema, table, settings)
-        self._reader = reference.native() or reference
-
-    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        return self._reader
-
-
 class _EnvelopeReader(EnvelopeReader):
     def __init__(self, schema: StructType, table: StructType | None, settings: Settings) -> None:
-        self._wanted = schema
         self._settings = settings
-        placeholder = Rules.of(settings).placeholder
-        self.search = PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(schema, table, placeholder, self._find_encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
+        self._connector = ""
+        placeholder = Rules.of(settings).placeholder
+        super().__init__(
+            ChangeColumns(schema, table, placeholder, self._find_encoding),
+            PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS),
+        )
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=True)
 
-    def native(self) -> PayloadReader | None:
-        """Return a native reader of the same columns; None if there is none."""
-        module = native.get_module()
-        if module is None:
-            return None
-        try:
-            return NativeEnvelopeReader(module, self, self._wanted)
-        except Unplanned as reason:
-            _log.info("Debezium's events are decoded in Python: %s", reason)
-            return None
+    def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
+        """Yield all events, as those that are like the first one: with its schema, or of its connector."""
+        if not len(payloads):
+            return
+        kind: Hashable = None
+        first = bytes(payloads.payload(0))
+        if first.startswith(SCHEMA_FIRST.encode()):
+            with suppress(Undecodable):  # reading it will report why
+                kind = self._schemas.beginning(self._documents.text(first), self._documents)
+        else:
+            kind = self._connector = self._connector or guess_connector(payloads)
+        if kind is not None:
+            yield kind, list_positions(len(payloads)), 0
 
-    def image(self, name: str, kind: Hashable) -> StructColumn:
-        return self._columns.image(name, kind)
+    def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
+        make, texts = module.Decoder, list(self.search.texts)
+        if isinstance(kind, tuple):
+            prefix, number = kind
+            plan = plan_column(columns.envelope(number), False)
+            return NativeEnvelopes(make.json_member(plan, prefix, texts), len(prefix))
+        assert isinstance(kind, str)
+        decoder = make.json(plan_column(columns.envelope(kind), False), False, [*texts, SCHEMA_FIRST.encode()])
+        return ConnectorEnvelopes(decoder, kind, self.columns.letter_case, self._expect)
 
-    def is_misnamed(self, kind: Hashable) -> bool:
-        return self._columns.explain_misnaming(kind) is not None
-
-    def can_be_misnamed(self, payload: bytes) -> bool:
-        return self._columns.letter_case.can_lack_all(payload)
-
-    def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
-        try:
-            return self._schemas.beginning(self._documents.text(payload), self._documents)
-        except Undecodable:
-            return None  # reading it will report why
+    def _expect(self, connector: str) -> None:
+        self._connector = connector
 
     def _find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
@@ -194,17 +176,8 @@ class _EnvelopeReader(EnvelopeReader):
             return SourceEncoding(before, after, Rules.of(self._settings))
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        if padded:
-            payloads = payloads.strip_nuls()
-        changes = []
-        for row, payload in enumerate(payloads.payloads()):
-            try:
-                changes.append(_parse_change(payload, self._documents, self._schemas))
-            except Undecodable as error:
-                problems.add(row, str(error))
-                changes.append(NO_CHANGE)
-        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
+    def change(self, payload: bytes, padded: bool) -> Change:
+        return _parse_change(payload, self._documents, self._schemas)
 
 
 def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
@@ -212,8 +185,6 @@ def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) ->
 
     Raises Undecodable for a payload that is not a Debezium event.
     """
-    if not event:
-        return NO_CHANGE
     text = documents.text(event)
     if text.startswith(SCHEMA_FIRST):
         return read_change(*schemas.payload(text, documents))
@@ -347,6 +318,3 @@ class _Schemas:
             # Something unusual follows, so the whole document counts.
             return documents.document(text)["payload"], self._prefixes[prefix]
         return payload, self._prefixes[prefix]
-
-
-__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "read_change"]
