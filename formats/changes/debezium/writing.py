@@ -36,8 +36,8 @@ from ...core.writing import BatchEncoder, make_constant
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
-from ..encodings.settings import Rules
-from ..encodings.texts import HEX, URL_SAFE, encode_bytes
+from ..encodings.settings import HEX, URL_SAFE, Rules
+from ..encodings.texts import encode_bytes
 from ..feed import OWN_CONNECTOR as CONNECTOR
 from ..feed import TIME_UNITS, UNITS, WRITTEN_AT
 

@@ -17,6 +17,12 @@ from ..feed import (
 )
 from ..placeholders import Placeholder
 
+BYTES, BASE64, URL_SAFE, HEX = ("bytes", "base64", "base64-url-safe", "hex")
+"""The values of the property `debezium.binary`: how events encode bytes."""
+
+MAXWELL = "maxwell"
+"""The connector that always writes bytes as base64, never decimals as objects, and columns of JSON as their values."""
+
 ASSUMED_MS = "ms?"
 """Milliseconds, assumed because nothing names another unit. A number too large for them shows that the unit differs."""
 
