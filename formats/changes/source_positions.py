@@ -32,32 +32,16 @@ _LIMIT = 1 << 63
 
 def read_micros(block: Mapping[str, Any]) -> int | None:
     """Return the time of a source block or an envelope. Newer versions also have it in finer units."""
-    for key, scale in (("ts_us", 1), ("ts_ms", 1_000)):
-        value = block.get(key)
-        if type(value) is int:
-            return value * scale
-    return None
+    micros = block.get("ts_us")
+    if type(micros) is int:
+        return micros
+    millis = block.get("ts_ms")
+    return millis * 1_000 if type(millis) is int else None
 
 
 def read_positions(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
     """Return the position of each source block, NO_POSITION where there is none."""
-    origins: dict[tuple[Any, Any, Any], str] = {}
-    positions: list[Position] = []
-    for source in sources:
-        if source is None:
-            positions.append(NO_POSITION)
-            continue
-        lsn = source.get("lsn")
-        if type(lsn) is not int or not 0 <= lsn < _LIMIT:
-            positions.append(read_position(source))
-            continue
-        names = str(source.get("connector")), str(source.get("name")), str(source.get("db"))
-        origin = origins.get(names)
-        if origin is None:
-            origin = origins[names] = _make_origin(source)
-        micros = source.get("ts_us")
-        positions.append((origin, lsn, 0, 0, micros if type(micros) is int else read_micros(source)))
-    return positions
+    return [NO_POSITION if source is None else read_position(source) for source in sources]
 
 
 def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
@@ -152,7 +136,6 @@ SOURCE_TYPE = pa.struct(
 
 _MILLI = pa.scalar(1000, pa.int64())
 
-_Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -180,7 +163,7 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
     offsets = _fill(block["pos"], -1)
     by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
     origin = pa.nulls(count, pa.string())
-    numbers: dict[str, tuple[_Numbers, _Mask]] = {
+    numbers: dict[str, tuple[Numbers, _Mask]] = {
         name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ("major", "minor", "row")
     }
     if by_lsn.any():
@@ -219,7 +202,7 @@ def _repeat(text: bytes, count: int) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
 
 
-def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
+def _replace_one_by_one(source: pa.StructArray, rows: Numbers, arrays: dict[str, pa.Array]) -> None:
     """Replace the members at these rows by what `read_positions` finds."""
     positions = read_positions(source.take(pa.array(rows)).to_pylist())
     order = np.arange(len(source))
@@ -229,7 +212,7 @@ def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str
         arrays[name] = both.take(pa.array(order))
 
 
-def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
+def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, Numbers]:
     """Split the names of binlog files into prefixes and numbers, -1 where there is no number."""
     coded = files.dictionary_encode()
     parts = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
@@ -238,7 +221,7 @@ def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
     return prefixes, numbers[_fill(coded.indices, len(parts))]
 
 
-def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None:
+def _put(column: tuple[Numbers, _Mask], where: _Mask, values: Numbers) -> None:
     column[0][where] = values[where]
     column[1][where] = True
 
@@ -248,7 +231,7 @@ def _write_text(values: pa.Array) -> pa.Array:
     return pc.fill_null(texts, "None") if texts.null_count else texts
 
 
-def _fill(values: pa.Array, value: int) -> _Numbers:
+def _fill(values: pa.Array, value: int) -> Numbers:
     whole = pc.fill_null(values, value) if values.null_count else values
-    numbers: _Numbers = whole.to_numpy(zero_copy_only=False)
+    numbers: Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers

@@ -188,15 +188,10 @@ def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) ->
     text = documents.text(event)
     if text.startswith(SCHEMA_FIRST):
         return read_change(*schemas.payload(text, documents))
-    envelope = documents.document(text)
-    payload = _unwrap_payload(envelope)
-    return read_change(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
-
-
-def _unwrap_payload(document: Any) -> Any:
-    """Return the payload of a document that is a schema envelope; otherwise the document."""
-    wrapped = type(document) is dict and "payload" in document and "op" not in document
-    return document["payload"] if wrapped else document
+    document = documents.document(text)
+    if type(document) is dict and "payload" in document and "op" not in document:
+        return read_change(document["payload"], schemas.number_of(document.get("schema")))
+    return read_change(document, None)
 
 
 def read_change(envelope: Any, schema: int | None) -> Change:
@@ -242,11 +237,10 @@ def read_change(envelope: Any, schema: int | None) -> Change:
         mark = source.get("snapshot")
         if mark is True or mark in READ_BY_SNAPSHOT:
             operation = READ
-    micros = find("ts_us")
-    time = micros if type(micros) is int else read_micros(envelope)
-    if schema is not None:
-        return operation, before, after, source, time, schema
-    return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
+    kind: Hashable = schema
+    if schema is None:
+        kind = "" if source is None else str(source.get("connector") or "")
+    return operation, before, after, source, read_micros(envelope), kind
 
 
 def _is_without_change(event: Mapping[str, Any]) -> bool:
