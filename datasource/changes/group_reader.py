@@ -98,7 +98,7 @@ def fold_keyless_rows(
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
     ages = plan.clearings.ages
     with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=ages) as rows:
-        for changes, locations in group_changes(plan, partition, columns.names, columns, counts):
+        for changes, locations in group_changes(plan, partition, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()
         report_left_out(plan, rows.left_out, counts)
@@ -120,7 +120,7 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
 
 
 def group_changes(
-    plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
+    plan: GroupPlan, partition: GroupPartition, columns: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
     """Yield the changes of a group in order, with these columns in the rows' images; see `make_change_decoder`.
 
@@ -130,7 +130,7 @@ def group_changes(
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
-        decoder = make_change_decoder(plan, columns, cut_down)
+        decoder = make_change_decoder(plan, columns)
         letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
@@ -144,17 +144,17 @@ def group_changes(
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
-def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: StructType) -> Decoder:
-    """Return the decoder of the part of the changelog that a fold needs.
+def make_change_decoder(plan: GroupPlan, columns: StructType) -> Decoder:
+    """Return the decoder of the part of the changelog that a fold needs: the key's columns, and these.
 
-    `cut_down` has nested columns without their unwanted parts. Without a primary key, `before` is whole, and there are
-    MARKS; with a key, only the marks that complete snapshots, if these matter.
+    Nested columns may lack unwanted parts. Without a primary key, `before` is whole, and there are MARKS; with a key,
+    only the marks that complete snapshots, if these matter.
     """
     table = plan.table
     full = changelog_schema(table.schema)
-    fields = {field.name: field for field in cut_down.fields}
-    image = StructType([StructField(name, fields.get(name, table.schema[name]).dataType, True) for name in columns])
     key = list_key_columns(table.settings)
+    fields = {field.name: field for field in [*(table.schema[name] for name in key), *columns.fields]}
+    image = StructType([StructField(name, field.dataType, True) for name, field in fields.items()])
     schema = StructType(
         [
             full["op"],
@@ -185,7 +185,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
-    decoder = make_change_decoder(plan, key, StructType([]))
+    decoder = make_change_decoder(plan, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
         for window in _read_windows(pravega, plan, piece):

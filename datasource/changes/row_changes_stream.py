@@ -30,7 +30,7 @@ from ..tables.stream_table import StreamTable
 from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
-from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, make_row_changes_plan
+from .row_changes import ChangesPlan, NewChangesPartition, NewChangesReader, make_row_changes_plan
 from .rows.clearing import Clearing
 from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
 from .truncations import SearchNeeded, find_truncations
@@ -127,7 +127,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         )
         for name in [states.name_after(group, before[group])]
     ]
-    reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, truncations), partitions)
+    reader = NewChangesReader(ChangesPlan(plan, changes.bounds(), truncations, old), partitions)
     tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),

@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +18,15 @@ import numpy as np
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ...avro import schema_model as avro
-from ...avro.binary import Reader, make_array_reader, make_map_reader, make_scalar_reader
-from ...avro.binary import read_long as read_branch
+from ...avro.binary import (
+    Reader,
+    make_array_reader,
+    make_map_reader,
+    make_nullable_reader,
+    make_record_reader,
+    make_scalar_reader,
+    make_union_reader,
+)
 from ...avro.leaves import make_symbol_finder
 from ...core.events import EventBuffer, EventPositions, list_positions
 from ...core.framing import Undecodable
@@ -27,56 +35,33 @@ from ..encodings.kafka_connect_schema import FieldSchema
 from ..feed import AVRO_SCHEMAS
 
 
-def make_document_reader(node: avro.Node) -> Reader:
-    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
-    return _Documents().read(node)
+def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> Reader:
+    """Return a reader for values of a type inside these records.
 
-
-class _Documents:
-    def __init__(self) -> None:
-        self._inside: list[avro.Record] = []
-
-    def read(self, node: avro.Node) -> Reader:
-        if isinstance(node, avro.Record):
-            if any(node is outer for outer in self._inside):
-                raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
-            self._inside.append(node)
-            fields = [(field.name, self.read(field.type)) for field in node.fields]
-            self._inside.pop()
-            return _make_object_reader(fields)
-        if isinstance(node, avro.Array):
-            return make_array_reader(node, self.read(node.items))
-        if isinstance(node, avro.Map):
-            return _convert(make_map_reader(self.read(node.values)), _decode_keys)
-        if isinstance(node, avro.Union):
-            return _make_union_reader([self.read(branch) for branch in node.branches])
-        if isinstance(node, avro.Enum):
-            return _convert(make_scalar_reader(node), make_symbol_finder(node, node))
-        reader = make_scalar_reader(node)
-        is_text = isinstance(node, avro.Primitive) and node.name == "string"
-        return _convert(reader, _decode_text) if is_text else reader
-
-
-def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        values = {}
-        for name, reader in fields:
-            values[name], at = reader(data, at)
-        return values, at
-
-    return read
-
-
-def _make_union_reader(branches: list[Reader]) -> Reader:
-    count = len(branches)
-
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        branch, at = read_branch(data, at)
-        if not 0 <= branch < count:
-            raise Undecodable(f"it has the branch {branch} of a union with {count} types")
-        return branches[branch](data, at)
-
-    return read
+    Raises InvalidSchemaError for a record that contains itself.
+    """
+    if isinstance(node, avro.Record):
+        if any(node is outer for outer in around):
+            raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
+        names = [field.name for field in node.fields]
+        readers = [make_document_reader(field.type, (*around, node)) for field in node.fields]
+        read_values = make_record_reader([(reader, True) for reader in readers])
+        return _convert(read_values, lambda values: dict(zip(names, values, strict=True)))
+    if isinstance(node, avro.Array):
+        return make_array_reader(node, make_document_reader(node.items, around))
+    if isinstance(node, avro.Map):
+        return _convert(make_map_reader(make_document_reader(node.values, around)), _decode_keys)
+    if isinstance(node, avro.Union):
+        branches = [make_document_reader(branch, around) for branch in node.branches]
+        if len(branches) == 2 and node.nullable:
+            null_branch = 0 if avro.is_null(node.branches[0]) else 1
+            return make_nullable_reader(null_branch, branches[1 - null_branch])
+        return _convert(make_union_reader(branches), itemgetter(1))
+    reader = make_scalar_reader(node)
+    if isinstance(node, avro.Enum):
+        return _convert(reader, make_symbol_finder(node, node))
+    is_text = isinstance(node, avro.Primitive) and node.name == "string"
+    return _convert(reader, _decode_text) if is_text else reader
 
 
 def _convert(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
