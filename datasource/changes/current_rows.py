@@ -81,7 +81,7 @@ def _read_group(plan: GroupPlan, events: GroupPartition, counts: Counts) -> Iter
 def _begin_rows(plan: GroupPlan, columns: StructType, state: RowState | None = None) -> CurrentRows:
     key = list_key_columns(plan.table.settings)
     rest = [name for name in columns.names if name not in key]
-    rows = CurrentRows(key, rest, plan.memory, plan.clearings.ages)
+    rows = CurrentRows(key, rest, plan.memory, plan.ages)
     if state is not None:
         rows.resume(state)
     rows.clearings.update(plan.clearings)

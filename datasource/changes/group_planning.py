@@ -20,7 +20,6 @@ from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, has_whole_snapshots
 from .rows.clearing import Clearings
-from .rows.names import OlderPositions
 
 _THREADS = 8
 
@@ -100,15 +99,10 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         max_expansion=options.get(o.MAX_EXPANSION),
         writer_schemas=WriterSchemas(read.pravega.config, read.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        clearings=Clearings(find_older_positions(read.table)),
+        clearings=Clearings(),
         bad_events=read.rule,
         counted=True,
     )
-
-
-def find_older_positions(table: StreamTable) -> OlderPositions:
-    """Return the meaning of older positions in a table."""
-    return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
 def can_clear_rows(table: StreamTable) -> bool:

@@ -38,7 +38,7 @@ from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations
 from .rows.fold import LeftOut
 from .rows.keyless.rows import KeylessRows
-from .rows.names import Names
+from .rows.names import Names, OlderPositions
 from .rows.row_history import Within
 
 _LOG = logging.getLogger(__name__)
@@ -85,6 +85,11 @@ class GroupPlan:
         """Return the columns of the batches that tasks make."""
         return add_counts(self.schema) if self.counted else self.schema
 
+    @property
+    def ages(self) -> OlderPositions:
+        """Return the meaning of older positions in the table."""
+        return OlderPositions(self.table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
+
     def list_count_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the batch with a task's counts, after its rows, if they are wanted."""
         if self.counted:
@@ -96,8 +101,7 @@ def fold_keyless_rows(
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
-    ages = plan.clearings.ages
-    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=ages) as rows:
+    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=plan.ages) as rows:
         for changes, locations in group_changes(plan, partition, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()

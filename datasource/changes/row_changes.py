@@ -133,7 +133,7 @@ def _make_history(rows: GroupPlan, truncations: Sequence[Clearing] | None, withi
     key = list_key_columns(rows.table.settings)
     # All columns are compared, so that a change does not depend on the requested columns.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.ages)
 
 
 def _feed_history(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.Table]:

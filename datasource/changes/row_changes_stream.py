@@ -7,7 +7,7 @@ its place. If it comes late, after later changes of rows of other segments, it d
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql.types import StructType
@@ -31,7 +31,7 @@ from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
 from .row_changes import ChangesPlan, NewChangesPartition, NewChangesReader, make_row_changes_plan
-from .rows.clearing import Clearing
+from .rows.clearing import Clearing, list_members
 from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
 from .truncations import SearchNeeded, find_truncations
 
@@ -162,7 +162,7 @@ class _States:
             batch.since,
             batch.until,
         )
-        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in truncations]
+        self._found = [list_members(one)[:3] for one in truncations]
         # Executors keep files of several queries, and of several clusters.
         self._query = hash_values(query, self._checkpoint.location)
         last = max((read_number(name) for name in self._checkpoint.files if is_state(name)), default=0)

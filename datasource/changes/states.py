@@ -10,15 +10,14 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ..workers.local_directories import list_local_directories
-from .rows.clearing import Clearings, Mark, Truncation
-from .rows.names import Moment
+from .rows.clearing import Clearings, list_members, read_clearing
 from .rows.row_history import RowState
 
 WHOLE, PART = ".whole", ".part"
@@ -222,12 +221,9 @@ class StateWriter:
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[one.origin, one.segment, astuple(one.moment)] for one in state.cleared]
-            marks = [
-                [mark.origin, mark.segment, astuple(mark.moment), mark.ends, mark.table] for mark in state.cleared.marks
-            ]
-            marks.sort(key=lambda mark: mark[1:])
-            head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
+            marks = sorted(map(list_members, state.cleared.marks), key=lambda mark: mark[1:])
+            truncations = [*map(list_members, state.cleared)]
+            head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncations, "marks": marks}
             if state.events is not None:
                 head["events"] = state.events
             self._head = {b"head": json.dumps(head).encode()}
@@ -271,8 +267,6 @@ def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 def _read_clearings(head: Any) -> Clearings:
     cleared = Clearings()
-    for origin, segment, (position, *rest) in head["cleared"]:
-        cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))
-    for origin, segment, (position, *rest), *more in head.get("marks", ()):  # which earlier releases did not keep
-        cleared.add(Mark(origin, segment, Moment(tuple(position), *rest), *more))
+    for members in (*head["cleared"], *head.get("marks", ())):  # earlier releases did not keep marks
+        cleared.add(read_clearing(*members))
     return cleared

@@ -11,7 +11,7 @@ import logging
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -33,8 +33,7 @@ from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection, hash_config
 from .group_planning import can_clear_rows, make_partitions
 from .group_reader import GroupPartition, GroupPlan, find_clearings
-from .rows.clearing import AllClearings, Clearing, Mark, Truncation
-from .rows.names import Moment
+from .rows.clearing import AllClearings, Clearing, list_members, read_clearing
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,12 +94,8 @@ class SearchedRanges:
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
         truncations: list[Any] = []
         marks: list[Any] = []
-        for truncation in self.truncations:
-            location = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
-            if isinstance(truncation, Mark):
-                marks.append([*location, truncation.ends, truncation.table])
-            else:
-                truncations.append(location)
+        for origin, segment, moment, *mark in map(list_members, self.truncations):
+            (marks if mark else truncations).append([origin, segment, *moment, *mark])
         value = {"format": _FORMAT, "ranges": ranges, "truncations": truncations, "marks": marks}
         return json.dumps(value, separators=(",", ":"))
 
@@ -111,12 +106,10 @@ class SearchedRanges:
         if value["format"] != _FORMAT:
             return cls()
         ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
-        truncations: list[Clearing] = [
-            Truncation(origin, segment, Moment(tuple(position), *rest))
-            for origin, segment, position, *rest in value["truncations"]
+        truncations = [
+            read_clearing(origin, segment, more[:4], *more[4:])  # a moment has four members
+            for origin, segment, *more in (*value["truncations"], *value["marks"])
         ]
-        for origin, segment, position, *rest, ends, of_table in value["marks"]:
-            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
         truncations.sort(key=lambda truncation: (truncation.segment, truncation.moment.offset))
         return cls(ranges, tuple(truncations))
 

@@ -114,9 +114,10 @@ class Moment:
 
 
 class Names:
-    """Numbers texts and sets that occur repeatedly."""
+    """Numbers texts and sets that occur repeatedly in the entries of a fold. `ages` says what older positions mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
+        self.ages = ages
         self._origins: dict[str, int] = {}
         self._texts: list[str] = []
         self.missing: list[frozenset[str]] = [frozenset()]

@@ -81,24 +81,25 @@ class RowHistory(KeyFold):
 
         `clearings` are those of the whole stream, None if all of its changes come from one segment.
         """
-        self._names = Names()
-        self._noted = AllClearings(ages)
-        self._pending = self._noted.all
+        noted = AllClearings()
+        truncations = noted.all
         if clearings is not None:
-            self._pending = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
-            self._noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
-        self._cleared = Clearings(ages)
+            truncations = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
+            noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
         self.left_out = LeftOut()
+        self._noted, self._names, self._truncations, self._before = noted, Names(ages), truncations, Clearings()
         self._reader = EntryReader(key, columns, self._names)
-        shared = _Shared(self._names, within, self._pending, self._cleared, self._noted, self.left_out)
-        super().__init__(key, memory, _Steps(tuple(key), tuple(columns), shared))
+        shared = _Shared(
+            tuple(key), tuple(columns), self._names, within, truncations, self._before, noted, self.left_out
+        )
+        super().__init__(key, memory, _Steps(shared))
 
     def resume(self, states: Sequence[RowState]) -> None:
         """Continue where other histories ended, which share no key. Call this first; states are read when needed."""
         former = []
         for state in states:
             numbers = np.array([*map(self._names.origin, state.origins), -1], np.int64)
-            self._cleared.update(state.cleared)
+            self._before.update(state.cleared)
             former.append([_mark_settled(file, numbers) for file in state.entries])
         self.begin_with(former)
 
@@ -120,13 +121,13 @@ class RowHistory(KeyFold):
         """
         if keep is None:
             return self.results()
-        cleared = Clearings(self._cleared.ages)
-        cleared.update(self._cleared)
-        for truncation in self._pending:
+        cleared = Clearings()
+        cleared.update(self._before)
+        for truncation in self._truncations:
             cleared.add(truncation)
         cleared.marks |= self._noted.marks
         # A row that one of them deletes may get its origin.
-        for origin in {clearing.origin for clearing in self._pending} | {clearing.origin for clearing in cleared.marks}:
+        for origin in {clearing.origin for one in (self._truncations, cleared.marks) for clearing in one}:
             self._names.origin(origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
@@ -149,12 +150,14 @@ def _mark_settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Tab
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the steps of all parts of a history share. All but `names` and `within` may still grow.
+    """What the steps of all parts of a history share: its columns, and what may still grow.
 
     `truncations` are those of the whole history, `before` is what cleared rows before it, and `noted` is what was found
     among its changes.
     """
 
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
     names: Names
     within: Within
     truncations: list[Truncation]
@@ -166,25 +169,16 @@ class _Shared:
 class _Steps:
     """Finds what new entries change. The state is the last entry of each key, marked as `settled`."""
 
-    def __init__(
-        self,
-        key: tuple[str, ...],
-        columns: tuple[str, ...],
-        shared: _Shared,
-        applied: Iterable[Truncation | CompleteSnapshot] = (),
-    ) -> None:
-        self._key, self._columns, self._shared = key, columns, shared
-        self._names, self._within, self._left_out = shared.names, shared.within, shared.left_out
-        self._truncations, self._before, self._noted = shared.truncations, shared.before, shared.noted
-        self._ages = shared.before.ages
+    def __init__(self, shared: _Shared, applied: Iterable[Truncation | CompleteSnapshot] = ()) -> None:
+        self._shared, self._names = shared, shared.names
         self._applied = set(applied)
-        self._cleared = Clearings(self._ages)
+        self._cleared = Clearings()
         for clearing in self._applied:
             if isinstance(clearing, Truncation):
                 self._cleared.add(clearing)
 
     def fork(self) -> _Steps:
-        return _Steps(self._key, self._columns, self._shared, self._applied)
+        return _Steps(self._shared, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         history: list[pa.Table] = []
@@ -213,14 +207,15 @@ class _Steps:
         return bool(self._list_pending() or self._find_new_snapshots())
 
     def _list_pending(self) -> list[Truncation]:
-        return [truncation for truncation in self._truncations if truncation not in self._applied]
+        return [truncation for truncation in self._shared.truncations if truncation not in self._applied]
 
     def _find_new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete now, but were not where the history begins."""
-        if not self._noted.marks:
+        noted, before = self._shared.noted, self._shared.before
+        if not noted.marks:
             return []
-        every = Clearings(marks=self._noted.marks | self._before.marks)
-        former = self._before.snapshots()
+        every = Clearings(marks=noted.marks | before.marks)
+        former = before.snapshots()
         return [snapshot for snapshot in every.snapshots() if snapshot not in former and snapshot not in self._applied]
 
     def _find_due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
@@ -232,7 +227,7 @@ class _Steps:
         numbers = {name: read_numbers(entries, name)[new] for name in NUMBERS}
         due = []
         for truncation in pending:
-            later = truncation.is_before(numbers, self._names, self._ages)
+            later = truncation.is_before(numbers, self._names)
             if later.any():
                 due.append((int(new[int(np.argmax(later))]), truncation))
         return sorted(due, key=lambda one: (one[0], _order_in_database(one[1])))
@@ -244,7 +239,7 @@ class _Steps:
         if isinstance(clearing, Truncation):
             self._cleared.add(clearing)
         numbers = {name: read_numbers(state, name) for name in NUMBERS}
-        gone = np.flatnonzero((numbers["kind"] != DELETED) & self._clears(clearing, numbers))
+        gone = np.flatnonzero((numbers["kind"] != DELETED) & clearing.clears(numbers, self._names))
         if not len(gone):
             return state, []
         marks = self._make_deletions(state.take(pa.array(gone)), clearing)
@@ -257,11 +252,6 @@ class _Steps:
         remains = np.ones(len(state), np.bool_)
         remains[gone] = False
         return pa.concat_tables([state.filter(pa.array(remains)), marks]).combine_chunks(), history
-
-    def _clears(self, clearing: Truncation | CompleteSnapshot, numbers: dict[str, Numbers]) -> Mask:
-        if isinstance(clearing, Truncation):
-            return clearing.clears(numbers, self._names, self._ages)
-        return clearing.clears(numbers, self._names)
 
     def _make_deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
         """Return the entries that delete the rows of these entries."""
@@ -297,15 +287,16 @@ class _Steps:
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Process entries that no truncation separates."""
-        stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
+        shared = self._shared
+        stale = self._cleared.find_cleared(entries, self._names) | shared.before.find_cleared(entries, self._names)
         if stale.any():
             entries = entries.filter(pa.array(~stale | (read_numbers(entries, "settled") != 0)))
-        order = KeyOrder(entries, self._key, self._ages)
-        self._left_out.note(entries, order.left_out)
+        order = KeyOrder(entries, shared.key, self._names)
+        shared.left_out.note(entries, order.left_out)
         if snapshots := self._find_new_snapshots():
             entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
-            order = KeyOrder(entries, self._key, self._ages)
-        entries = self._number_versions(order.fill_in(self._columns, self._names), order)
+            order = KeyOrder(entries, shared.key, self._names)
+        entries = self._number_versions(order.fill_in(shared.columns), order)
         # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = take_rows(entries, order.entries[kept])
@@ -348,12 +339,12 @@ class _Steps:
         versions, time = read_numbers(causes, "version"), read_numbers(causes, "time")
         times = np.where(time != UNKNOWN, time, read_numbers(causes, "ts"))
         versions, times = versions[cause], times[cause]
-        chosen = self._within(versions, times)
+        chosen = self._shared.within(versions, times)
         if not chosen.any():
             return []
         if not chosen.all():
             row, kinds, versions, times = row[chosen], kinds[chosen], versions[chosen], times[chosen]
-        names = [name_value(name) for name in (*self._key, *self._columns)]
+        names = [name_value(name) for name in (*self._shared.key, *self._shared.columns)]
         table = rows.select(names).combine_chunks().take(make_array(row))
         for name, numbers in (("change", kinds), ("version", versions), ("timestamp", times)):
             table = table.append_column(name, make_array(numbers))
@@ -372,7 +363,7 @@ class _Steps:
         is_same = np.zeros(len(now), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
-            for name in self._columns:
+            for name in self._shared.columns:
                 column = entries.column(name_value(name)).combine_chunks()
                 left, right = (column.take(make_array(places[suspects])) for places in (former, now))
                 same &= _is_equal(left, right)

@@ -75,7 +75,7 @@ class KeylessCounts:
         own = self.snapshots.of_rows(numbers)
         self._check_rows_read(numbers, own)
         rows = number_groups(state, (ROW,))
-        counted = ~_find_redelivered(rows, numbers, self.truncates.ages)
+        counted = ~_find_redelivered(rows, numbers, self.names.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
         own = np.array([*(indices.get(id(snapshot), _NOT_COMPLETE) for snapshot in self.snapshots.all), -1])[own]
@@ -127,7 +127,7 @@ class KeylessCounts:
             spans[:] = len(boundaries)
             spans[self.truncates.find_cleared_numbers(numbers, self.names)] = -1
             if boundaries:
-                before = self._before(boundaries[-1], numbers)
+                before = boundaries[-1].clears(numbers, self.names)
                 spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
             return spans
         left = [(np.arange(len(own)), 0, len(boundaries))]
@@ -138,14 +138,9 @@ class KeylessCounts:
                 continue
             middle = (low + high) // 2
             part = {name: column[entries] for name, column in numbers.items()}
-            before = self._before(boundaries[middle], part) & (own[entries] < middle)
+            before = boundaries[middle].clears(part, self.names) & (own[entries] < middle)
             left += [(entries[before], low, middle), (entries[~before], middle + 1, high)]
         return spans
-
-    def _before(self, boundary: Truncation | Snapshot, numbers: Columns) -> Mask:
-        if isinstance(boundary, Snapshot):
-            return boundary.find_before(numbers)
-        return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
 def _make_missing_row_error(numbers: Columns, row: int) -> MalformedEventError:
