@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
@@ -27,12 +27,12 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, ReadingCounts, add_counts
+from ..scan.counts import Counts, ReadingCounts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
+from ..scan.event_plan import EventScanPlan
 from ..scan.reader import cut_chunks
-from ..tables.bad_events import FAILFAST, BadEventRule
+from ..tables.bad_events import FAILFAST
 from ..tables.stream_table import StreamTable
-from ..tables.writer_schemas import WriterSchemas
 from ..workers.connections import borrow_connection
 from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations
@@ -59,31 +59,14 @@ class GroupPartition(InputPartition):
 
 
 @dataclass(frozen=True)
-class GroupPlan:
-    """The plan of all tasks. `schema` is what Spark asked for, `columns` the data columns in it.
+class GroupPlan(EventScanPlan):
+    """The plan of all tasks that fold changes.
 
-    `clearings` are those of all segments, if they were searched for; `memory` is the limit of one task in bytes.
+    `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for.
     """
 
-    table: StreamTable
-    config: ClientConfig
-    schema: StructType
-    columns: StructType
-    limit: int | None
-    fail_on_data_loss: bool
-    window_bytes: int
-    max_expansion: int
-    writer_schemas: WriterSchemas
-    memory: int
-    clearings: Clearings
-    bad_events: BadEventRule
-    counted: bool
-    """Whether rows carry COUNTS_COLUMN."""
-
-    @property
-    def output(self) -> StructType:
-        """Return the columns of the batches that tasks make."""
-        return add_counts(self.schema) if self.counted else self.schema
+    memory: int = 0
+    clearings: Clearings = field(default_factory=Clearings)
 
     @property
     def ages(self) -> OlderPositions:
@@ -196,8 +179,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
             events, locations = _take_events(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
-                locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
-                for changes, where in _decode(plan, decoder, events.take(suspects), locations, Counts()):
+                for changes, where in _decode(plan, decoder, events.take(suspects), locations.take(suspects), Counts()):
                     reader.read(changes, where, clearings)
 
 
@@ -222,7 +204,7 @@ def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocati
 def _split_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
     events, locations = _take_events(window, segment)
     for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
-        yield events.part(first, last), locations.part(first, last)
+        yield events.part(first, last), locations.take(slice(first, last))
 
 
 def _decode(
@@ -239,7 +221,8 @@ def _decode(
     except Overfull:
         middle = len(events) // 2
         for begin, end in ((0, middle), (middle, len(events))):
-            yield from _decode(plan, decoder, events.part(begin, end), locations.part(begin, end), counts, letters)
+            part = locations.take(slice(begin, end))
+            yield from _decode(plan, decoder, events.part(begin, end), part, counts, letters)
         return
     if not bad:
         yield changes, locations

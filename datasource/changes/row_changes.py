@@ -52,65 +52,62 @@ class ChangesPlan:
     past: tuple[Clearing, ...] | None = None
 
 
-class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
-    """One partition for each group, with the changes of its rows in order."""
-
-    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-        """Read the changes of the group's rows."""
-        plan, counts = self._plan, Counts()
-        yield from make_batches(plan.rows, self._list_changes(partition, counts))
-        yield from plan.rows.list_count_batches(counts)
-
-    def _list_changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.Table]:
-        plan = self._plan
-        if not list_key_columns(plan.rows.table.settings):
-            names = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            yield from fold_keyless_rows(plan.rows, partition, names, counts, plan.bounds)
-            return
-        with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
-            yield from _feed_history(plan.rows, history, partition, counts)
-            yield from history.finish()
-            report_left_out(plan.rows, history.left_out, counts)
-
-
 @dataclass
-class NewChangesPartition(InputPartition):
-    """The new events of a group of segments, and the rows before them.
+class ChangesPartition(InputPartition):
+    """The events of a group of segments, and for a stream of changes the rows before them.
 
     `before` are the files of the states of these rows, the newest first; they are of several groups if segments were
     merged. `past` are the events that led to these rows, if their states are unknown. `after` names the new state.
     """
 
-    new: GroupPartition
-    before: tuple[tuple[str, ...], ...]
-    past: GroupPartition | None
-    after: str
+    events: GroupPartition
+    before: tuple[tuple[str, ...], ...] = ()
+    past: GroupPartition | None = None
+    after: str | None = None
 
 
-class NewChangesReader(PlannedReader[ChangesPlan, NewChangesPartition]):
-    """One partition for each group that has new events, or rows that a new truncation deletes."""
+class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
+    """One partition for each group, with the changes of its rows in order.
 
-    def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
-        """Read the new changes of the group's rows."""
-        plan, counts = self._plan, Counts()
-        yield from make_batches(plan.rows, self._list_changes(partition, counts))
-        yield from plan.rows.list_count_batches(counts)
+    In a stream, these are the groups that have new events, or rows that a new truncation deletes.
+    """
 
-    def _list_changes(self, partition: NewChangesPartition, counts: Counts) -> Iterator[pa.Table]:
-        plan, states = self._plan, RowStates()
-        before = partition.before
+    def batches(self, partition: ChangesPartition) -> Iterator[pa.RecordBatch]:
+        """Read the changes of the group's rows."""
+        plan, counts = self._plan.rows, Counts()
+        if list_key_columns(plan.table.settings):
+            changes = self._list_changes(partition, counts)
+        else:
+            names = [name for name in plan.schema.names if name in plan.table.schema.names]
+            changes = fold_keyless_rows(plan, partition.events, names, counts, self._plan.bounds)
+        yield from make_batches(plan, changes)
+        yield from plan.list_count_batches(counts)
+
+    def _list_changes(self, partition: ChangesPartition, counts: Counts) -> Iterator[pa.Table]:
+        plan = self._plan
+        with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
+            if partition.after is None:
+                yield from _feed_history(plan.rows, history, partition.events, counts)
+                yield from history.finish()
+            else:
+                yield from self._go_on(history, partition, partition.after, counts)
+            report_left_out(plan.rows, history.left_out, counts)
+
+    def _go_on(
+        self, history: RowHistory, partition: ChangesPartition, after: str, counts: Counts
+    ) -> Iterator[pa.Table]:
+        """Continue from the states before the events, and write the one after them."""
+        states, before = RowStates(), partition.before
         if partition.past is not None:
-            before = (self._read_past(partition.past, partition.after, states),)
+            before = (self._read_past(partition.past, after, states),)
         with ExitStack() as opened:
-            history = opened.enter_context(_make_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _feed_history(plan.rows, history, partition.new, counts)
+            yield from _feed_history(self._plan.rows, history, partition.events, counts)
             # A state that was read from past events is in no checkpoint, and cannot be extended.
             changed = partition.past is None and len(before) == 1 and states.has_to_be_extended(before[0])
-            state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
+            state = opened.enter_context(states.write(after, [name for files in before for name in files]))
             yield from history.finish(state.add, changed=changed)
             state.whole = history.kept_all
-            report_left_out(plan.rows, history.left_out, counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""
@@ -157,7 +154,7 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> Planne
     if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     partitions = make_partitions(read.pravega, read.table, groups)
-    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), partitions)
+    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), [*map(ChangesPartition, partitions)])
     return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
 

@@ -174,8 +174,10 @@ class RowStates:
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
         os.close(number)
         try:
-            with StateWriter(path) as writer:
+            with pa.OSFile(path, "wb") as target:
+                writer = StateWriter(target)
                 yield writer
+                writer.close()
             if sealed:
                 _seal(path)
             file = name + (WHOLE if writer.whole else PART)
@@ -211,11 +213,10 @@ class RowStates:
 class StateWriter:
     """A file that takes a state part by part; the first part has its head. `whole`: it has the rows of all keys."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, file: pa.NativeFile) -> None:
         self.whole = True
-        self._path = path
+        self._file = file
         self._head: dict[bytes, bytes] | None = None
-        self._file: pa.OSFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def add(self, state: RowState) -> None:
@@ -234,22 +235,12 @@ class StateWriter:
     def _open(self, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         assert self._head is not None
         if self._writer is None:
-            self._file = pa.OSFile(self._path, "wb")
             self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(self._head))
         return self._writer
 
-    def __enter__(self) -> StateWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            if error[0] is None:
-                self._open(pa.schema([]))
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            if self._file is not None:
-                self._file.close()
+    def close(self) -> None:
+        """Write the end. A state of no rows has a file, too."""
+        self._open(pa.schema([])).close()
 
 
 def _seal(path: str) -> None:

@@ -140,13 +140,11 @@ class TruncationMemory:
     def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add the result of a search of these slices."""
         try:
-            self._write(searched, slices)
-        except KeyValueTableNotFoundError:
             try:
+                self._write(searched, slices)
+            except KeyValueTableNotFoundError:
                 self._rows.create(1, KEY_LENGTH)
                 self._write(searched, slices)
-            except PermissionDeniedError:
-                self._remember_here(searched)
         except PermissionDeniedError:
             self._remember_here(searched)
 

@@ -136,8 +136,6 @@ SOURCE_TYPE = pa.struct(
 
 _MILLI = pa.scalar(1000, pa.int64())
 
-_Mask = npt.NDArray[np.bool_]
-
 
 def make_timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
     """Make timestamps from microseconds, or from milliseconds where there are none; null beyond the year 9999."""
@@ -161,28 +159,25 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
         origins = _make_origins(block, ("connector", "name", "db"))
         return {"origin": origins, "major": make_array(lsn), "minor": zero, "row": zero, "time": times}
     offsets = _fill(block["pos"], -1)
-    by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
+    prefixes, files = _split_binlog_names(block["file"])
+    by_binlog = block["lsn"].is_null().to_numpy(False) & (offsets >= 0) & (files >= 0)
     origin = pa.nulls(count, pa.string())
-    numbers: dict[str, tuple[Numbers, _Mask]] = {
-        name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ("major", "minor", "row")
+    for chosen, members in ((by_lsn, ("name", "db")), (by_binlog, ("name", "server_id", "prefix"))):
+        if chosen.any():
+            origins = _make_origins({**block, "prefix": prefixes}, ("connector", *members))
+            origin = pc.if_else(pa.array(chosen), origins, origin)
+    numbers = {
+        "major": np.where(by_lsn, lsn, files),
+        "minor": np.where(by_lsn, 0, offsets),
+        "row": np.where(by_lsn, 0, np.maximum(_fill(block["row"], 0), 0)),
     }
-    if by_lsn.any():
-        origin = pc.if_else(pa.array(by_lsn), _make_origins(block, ("connector", "name", "db")), origin)
-        for name, values in (("major", lsn), ("minor", 0), ("row", 0)):
-            _put(numbers[name], by_lsn, np.broadcast_to(values, count))
-    if by_binlog.any():
-        prefixes, files = _split_binlog_names(block["file"])
-        is_complete = by_binlog & (offsets >= 0) & (files >= 0)
-        texts = _make_origins({**block, "prefix": prefixes}, ("connector", "name", "server_id", "prefix"))
-        origin = pc.if_else(pa.array(is_complete), texts, origin)
-        for name, values in (("major", files), ("minor", offsets), ("row", np.maximum(_fill(block["row"], 0), 0))):
-            _put(numbers[name], is_complete, values)
-    arrays = {"origin": origin} | {name: pa.array(values, mask=~is_set) for name, (values, is_set) in numbers.items()}
+    unread = ~by_lsn & ~by_binlog
+    arrays = {"origin": origin} | {name: pa.array(values, mask=unread) for name, values in numbers.items()}
     arrays["time"] = times
     tells = np.zeros(count, np.bool_)
     for name in ("file", "change_lsn", "scn"):
         tells |= block[name].is_valid().to_numpy(False)
-    others = np.flatnonzero(~by_lsn & ~by_binlog & tells)
+    others = np.flatnonzero(unread & tells)
     if len(others):
         _replace_one_by_one(source, others, arrays)
     return arrays
@@ -219,11 +214,6 @@ def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, Numbers]:
     prefixes = pa.array([prefix for prefix, _ in parts], pa.string()).take(coded.indices)
     numbers = np.array([*(number for _, number in parts), -1], np.int64)
     return prefixes, numbers[_fill(coded.indices, len(parts))]
-
-
-def _put(column: tuple[Numbers, _Mask], where: _Mask, values: Numbers) -> None:
-    column[0][where] = values[where]
-    column[1][where] = True
 
 
 def _write_text(values: pa.Array) -> pa.Array:

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from .names import (
-    NUMBERS,
     POSITION,
     SNAPSHOT,
     UNKNOWN,
@@ -27,7 +26,7 @@ from .names import (
     Moment,
     Names,
     is_position_older,
-    read_numbers,
+    read_columns,
 )
 
 BEGINS = ("first", "first_in_data_collection")
@@ -244,7 +243,7 @@ class Clearings:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.find_cleared_numbers({name: read_numbers(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers(read_columns(entries), names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, are cleared."""

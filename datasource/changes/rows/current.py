@@ -27,8 +27,8 @@ import pyarrow as pa
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
-from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers
-from .order import KeyOrder, find_last, replace_columns, take_rows
+from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers, replace_columns
+from .order import KeyOrder, find_last, take_rows
 from .row_history import RowState
 
 
@@ -110,9 +110,8 @@ class _Latest:
 
     def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
         """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
-        remembered: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (
-            read_numbers(entries, "origin")[last] >= 0
-        )
+        kind, origin = (read_numbers(entries, name)[last] for name in ("kind", "origin"))
+        remembered: Mask = (kind != DELETED) | (origin >= 0)
         return remembered
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
@@ -143,9 +142,7 @@ class KeyFold:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _add_former(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> list[pa.Table]:
@@ -207,13 +204,9 @@ class _Files:
         for part, writer in self._writers.items():
             writer.close()
             path = Path(self._directory.name) / str(part)
-            yield self._part(path)
+            with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+                yield (pa.Table.from_batches([batch]) for batch in stream)
             path.unlink()
-
-    def _part(self, path: Path) -> Iterator[pa.Table]:
-        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-            for batch in stream:
-                yield pa.Table.from_batches([batch])
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.formats.changes.source_positions import compute_commit_versions
+from pyspark_pravega.formats.core.arrow_types import make_array
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -171,6 +172,19 @@ def read_numbers(entries: pa.Table, name: str) -> Numbers:
     """Return one of NUMBERS of all entries."""
     numbers: Numbers = entries.column(name).to_numpy()
     return numbers
+
+
+def read_columns(entries: pa.Table) -> Columns:
+    """Return all NUMBERS of entries by name."""
+    return {name: read_numbers(entries, name) for name in NUMBERS}
+
+
+def replace_columns(entries: pa.Table, **columns: Numbers | int) -> pa.Table:
+    """Return the entries with other numbers in these columns, or with one number in all of them."""
+    for name, numbers in columns.items():
+        array = make_array(numbers if isinstance(numbers, np.ndarray) else np.full(len(entries), numbers, np.int64))
+        entries = entries.set_column(entries.column_names.index(name), name, array)
+    return entries
 
 
 def fill_nulls(array: pa.Array, value: int) -> Numbers:

@@ -26,6 +26,7 @@ from .names import (
     OlderPositions,
     is_position_older,
     read_numbers,
+    replace_columns,
 )
 
 
@@ -107,7 +108,7 @@ class KeyOrder:
             table = table.set_column(table.column_names.index(name), name, taken)
         if not read_numbers(table, "missing").any():
             return table
-        return replace_columns(table, missing=np.zeros(len(table), np.int64))
+        return replace_columns(table, missing=0)
 
     def take_entries(self, indices: Numbers, columns: Sequence[str]) -> pa.Table:
         """Return the entries at these indices, with missing values filled in."""
@@ -115,7 +116,7 @@ class KeyOrder:
         for column, sources in self._find_sources(columns, indices).items():
             name = name_value(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
-        return replace_columns(taken, missing=np.zeros(len(taken), np.int64))
+        return replace_columns(taken, missing=0)
 
 
 def find_last(entries: pa.Table, key: Sequence[str]) -> Numbers | None:
@@ -147,13 +148,6 @@ def take_rows(table: pa.Table, indices: Numbers) -> pa.Table:
             begin += len(batch)
         return pa.Table.from_batches(parts, table.schema).combine_chunks()
     return table.combine_chunks().take(make_array(indices))
-
-
-def replace_columns(table: pa.Table, **columns: Numbers) -> pa.Table:
-    """Return the table with other numbers in these columns."""
-    for name, numbers in columns.items():
-        table = table.set_column(table.column_names.index(name), name, make_array(numbers))
-    return table
 
 
 def number_groups(entries: pa.Table, key: Sequence[str]) -> Numbers:

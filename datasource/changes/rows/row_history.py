@@ -29,7 +29,6 @@ from .entries import EntryReader, EventLocations, name_value
 from .fold import Former, KeyFold, LeftOut
 from .names import (
     DELETED,
-    NUMBERS,
     POSITION,
     SNAPSHOT,
     UNKNOWN,
@@ -40,9 +39,11 @@ from .names import (
     compute_version,
     compute_versions,
     make_ascending,
+    read_columns,
     read_numbers,
+    replace_columns,
 )
-from .order import KeyOrder, replace_columns, take_rows
+from .order import KeyOrder, take_rows
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """The kinds of rows in a history: inserted, deleted, before an update, and after it."""
@@ -224,7 +225,7 @@ class _Steps:
         if not pending:
             return []
         new = np.flatnonzero(read_numbers(entries, "settled") == 0)
-        numbers = {name: read_numbers(entries, name)[new] for name in NUMBERS}
+        numbers = {name: column[new] for name, column in read_columns(entries).items()}
         due = []
         for truncation in pending:
             later = truncation.is_before(numbers, self._names)
@@ -238,7 +239,7 @@ class _Steps:
         moment = clearing.moment
         if isinstance(clearing, Truncation):
             self._cleared.add(clearing)
-        numbers = {name: read_numbers(state, name) for name in NUMBERS}
+        numbers = read_columns(state)
         gone = np.flatnonzero((numbers["kind"] != DELETED) & clearing.clears(numbers, self._names))
         if not len(gone):
             return state, []
@@ -248,7 +249,7 @@ class _Steps:
         history = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         marks = replace_columns(marks, time=np.maximum(numbers["time"][gone], moment.time))
         if isinstance(clearing, CompleteSnapshot):
-            marks = replace_columns(marks, origin=np.full(len(gone), -1, np.int64))  # as `_insert_deletions` does
+            marks = replace_columns(marks, origin=-1)  # as `_insert_deletions` does
         remains = np.ones(len(state), np.bool_)
         remains[gone] = False
         return pa.concat_tables([state.filter(pa.array(remains)), marks]).combine_chunks(), history
@@ -259,9 +260,7 @@ class _Steps:
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
         deletion["version"] = compute_version(clearing.origin, moment.position)
-        return replace_columns(
-            entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
-        )
+        return replace_columns(entries, **deletion)
 
     def _insert_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
         """Keep the entries that count, with a deletion where a key continues after a snapshot that lacked its row.
@@ -270,7 +269,7 @@ class _Steps:
         still follow in another segment of the group.
         """
         chosen = order.entries
-        numbers = {name: read_numbers(entries, name)[chosen] for name in NUMBERS}
+        numbers = {name: column[chosen] for name, column in read_columns(entries).items()}
         parts, places = [entries.take(pa.array(chosen))], [chosen * 2 + 1]
         left = ~order.first[1:] & (numbers["kind"][:-1] != DELETED)
         for snapshot in snapshots:
@@ -279,8 +278,7 @@ class _Steps:
             left[here] = False
             deletions = self._make_deletions(parts[0].take(pa.array(here)), snapshot)
             # Whatever follows counts: its position may be one of another server or log.
-            unknown = np.full(len(here), -1, np.int64)
-            parts.append(replace_columns(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
+            parts.append(replace_columns(deletions, origin=-1, settled=0))
             places.append(chosen[here + 1] * 2)
         sequence = np.argsort(np.concatenate(places), kind="stable")
         return pa.concat_tables(parts).take(pa.array(sequence)).combine_chunks()
@@ -300,7 +298,7 @@ class _Steps:
         # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = take_rows(entries, order.entries[kept])
-        state = replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64))
+        state = replace_columns(state, time=order.newest(kept), settled=1)
         return state, self._find_changes(entries, order)
 
     def _number_versions(self, entries: pa.Table, order: KeyOrder) -> pa.Table:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -139,18 +139,6 @@ class Writer:
         return cls(node, make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
-class WriterSearch(Protocol):
-    """Finds the schemas of events, by what each begins with."""
-
-    def __call__(self, payload: bytes) -> tuple[Writer, bytes]:
-        """Return the schema of an event, and its datum. Raises Undecodable."""
-        ...
-
-    def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield each known schema, the positions of its events, and how many bytes precede their data."""
-        ...
-
-
 class OneWriter:
     """All events have the same schema, and nothing precedes their data."""
 
@@ -162,7 +150,7 @@ class OneWriter:
         return self._writer, payload
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield the schema with all events."""
+        """Yield the schema with the positions of all events, and the number of bytes that precede their data."""
         yield self._writer, list_positions(len(payloads)), 0
 
 
@@ -174,6 +162,7 @@ class ConfluentWriters:
         self._writers: dict[int, Writer] = {}
 
     def __call__(self, payload: bytes) -> tuple[Writer, bytes]:
+        """Return the schema of an event, and its datum. Raises Undecodable."""
         if len(payload) < CONFLUENT_HEADER.size or payload[0] != 0:
             raise Undecodable("it does not begin with a zero byte and the id of a schema, as Confluent's framing does")
         _, number = CONFLUENT_HEADER.unpack_from(payload)
@@ -188,7 +177,7 @@ class ConfluentWriters:
         return writer, payload[CONFLUENT_HEADER.size :]
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield the schemas that are among those by id, each with its events."""
+        """Yield each schema that is among those by id, the positions of its events, and the size of their header."""
         size = CONFLUENT_HEADER.size
         places = np.flatnonzero(payloads.lengths >= size)
         if not len(places):
@@ -204,3 +193,7 @@ class ConfluentWriters:
             except Undecodable:
                 continue  # reading its events will report why
             yield writer, here, size
+
+
+WriterSearch = OneWriter | ConfluentWriters
+"""What finds the schemas of events, by what each begins with."""

@@ -193,40 +193,33 @@ class _History:
         names: Names,
     ) -> None:
         self._entries = entries
-        self._version = read_numbers(entries, "version")
-        time = read_numbers(entries, "time")
-        self._time = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
+        version, time = read_numbers(entries, "version"), read_numbers(entries, "time")
+        times = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
         remains = np.ones(len(entries), np.bool_)
         # A row in a snapshot counts only if it does not exist already.
         remains[counts.missing] = remains[own >= 0] = False
-        self._rows = [np.flatnonzero(remains)]
-        self._changes = [read_numbers(entries, "change")[remains]]
-        self._versions, self._times = [self._version[remains]], [self._time[remains]]
+        self._parts: list[tuple[Numbers, ...]] = [
+            (np.flatnonzero(remains), read_numbers(entries, "change")[remains], version[remains], times[remains])
+        ]
         left = _split_by_number(counts.left, counts.spans[counts.left], len(boundaries))
         read = _split_by_number(np.arange(len(own)), own, len(boundaries))
         for number, boundary in enumerate(boundaries):
             gone = left[number]
             if isinstance(boundary, Snapshot):
                 gone, new = counts.differences(gone, read[number])
-                self._add(new, INSERT, self._version[new], self._time[new])
+                self._parts.append((new, np.full(len(new), INSERT), version[new], times[new]))
                 origin, position = names.origin_text(boundary.origin), boundary.position
                 at = boundary.time if boundary.time != UNKNOWN else boundary.ts
             else:
                 origin, position = boundary.origin, boundary.moment.position
                 at = boundary.moment.time if boundary.moment.time != UNKNOWN else boundary.moment.ts
             if len(gone):
-                every = np.ones(len(gone), np.int64)
-                self._add(gone, DELETE, every * compute_version(origin, position), every * at)
-
-    def _add(self, rows: Numbers, change: int, versions: Numbers, times: Numbers) -> None:
-        self._rows.append(rows)
-        self._changes.append(np.full(len(rows), change))
-        self._versions.append(versions)
-        self._times.append(times)
+                same = (DELETE, compute_version(origin, position), at)
+                self._parts.append((gone, *(np.full(len(gone), value) for value in same)))
 
     def select(self, within: Within) -> list[pa.Table]:
         """Return the wanted part of the history."""
-        rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
+        rows, change, version, time = map(np.concatenate, zip(*self._parts, strict=True))
         chosen = within(version, time)
         if not chosen.any():
             return []
