@@ -22,9 +22,15 @@ from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .fold_results import make_batches
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
+from .group_reader import (
+    GroupPartition,
+    GroupPlan,
+    fold_keyless_rows,
+    group_changes,
+    make_batches,
+    report_left_out,
+)
 from .remembered_rows import RememberedPartition, ask_for_files, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value

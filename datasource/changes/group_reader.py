@@ -1,14 +1,15 @@
-"""Reads the changes of a group of segments that share keys, in the order of their events."""
+"""Reads the changes of a group of segments that share keys, in order, and makes batches of what they result in."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -27,23 +28,25 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, ReadingCounts
+from ..scan.counts import Counts, ReadingCounts, make_null_counts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
 from ..scan.event_plan import EventScanPlan
-from ..scan.reader import cut_chunks
+from ..scan.reader import BATCH_EVENTS, cut_chunks
 from ..tables.bad_events import FAILFAST
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from .rows.clearing import TABLE_OF_MARK, Clearings
-from .rows.entries import EntryReader, EventLocations
+from .rows.entries import EntryReader, EventLocations, name_value
 from .rows.fold import LeftOut
 from .rows.keyless.rows import KeylessRows
-from .rows.names import Names, OlderPositions
+from .rows.names import UNKNOWN, Names, OlderPositions, read_numbers
 from .rows.row_history import Within
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 16 << 20
 """Most bytes of events that are decoded together: envelopes are long, and little of them stays."""
+_KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
+"""Spark's names of INSERT, DELETE, BEFORE, AFTER."""
 _SNAPSHOT_MARKS = StructField(
     MARKS.name, StructType([StructField(name, StringType()) for name in ("snapshot", *TABLE_OF_MARK)])
 )
@@ -89,6 +92,68 @@ def fold_keyless_rows(
             rows.feed(changes, locations)
         yield from rows.results()
         report_left_out(plan, rows.left_out, counts)
+
+
+def make_batches(plan: GroupPlan, results: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Yield batches of rows, or of a history, as many as the plan allows."""
+    schema: pa.Schema = arrow_schema(plan.output)
+    left = plan.limit
+    for table in results:
+        _check_keys(plan, table)
+        for begin in range(0, len(table), BATCH_EVENTS):
+            part = table.slice(begin, BATCH_EVENTS)
+            if left is not None:
+                part = part.slice(0, left)
+                left -= len(part)
+            arrays = [_make_column(plan, part, schema.field(number)) for number in range(len(plan.schema))]
+            if plan.counted:
+                arrays.append(make_null_counts(len(part)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if left == 0:
+                return
+
+
+def _check_keys(plan: GroupPlan, table: pa.Table) -> None:
+    for name in list_key_columns(plan.table.settings):
+        column = table.column(name_value(name))
+        if column.null_count:
+            event = f"A change of stream {plan.table.stream}"
+            if "offset" in table.column_names:  # a history lacks it
+                row = pc.index(column.is_null(), True).as_py()
+                segment = make_segment_name(plan.table.stream, int(read_numbers(table, "segment")[row]))
+                event = f"The event at offset {read_numbers(table, 'offset')[row]} of segment {segment}"
+            raise MalformedEventError(
+                f"{event} has no value in column '{name}', which is part of the primary key. Read the table's "
+                "changelog."
+            )
+
+
+def _make_column(plan: GroupPlan, table: pa.Table, field: pa.Field) -> pa.Array:
+    match field.name:
+        case name if name in plan.columns.names or name_value(name) in table.column_names:
+            array = table.column(name_value(name)).combine_chunks()
+            return array if array.type == field.type else array.cast(field.type)
+        case "_change_type":
+            return pc.take(_KINDS, table.column("change").combine_chunks())
+        case "_commit_version":
+            return table.column("version").combine_chunks()
+        case "_commit_timestamp":
+            times = read_numbers(table, "timestamp")
+            return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
+        case "_offset":
+            return pa.array(read_numbers(table, "offset"), pa.int64())
+        case "_segment":
+            return _name_segments(plan, table)
+        case "_event_pointer":
+            offset, length = (pa.array(read_numbers(table, name)).cast(pa.string()) for name in ("offset", "length"))
+            return pc.binary_join_element_wise(_name_segments(plan, table), ":", offset, "-", length, "")
+    return pa.nulls(len(table), field.type)
+
+
+def _name_segments(plan: GroupPlan, table: pa.Table) -> pa.Array:
+    ids = pa.array(read_numbers(table, "segment")).dictionary_encode()
+    names = [make_segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(ids.indices)
 
 
 def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:

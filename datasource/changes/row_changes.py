@@ -26,9 +26,15 @@ from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
 from ..tables.open_table import OpenRead
-from .fold_results import make_batches
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
+from .group_reader import (
+    GroupPartition,
+    GroupPlan,
+    fold_keyless_rows,
+    group_changes,
+    make_batches,
+    report_left_out,
+)
 from .rows.clearing import Clearing
 from .rows.names import Numbers
 from .rows.row_history import RowHistory, Within

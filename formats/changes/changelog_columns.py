@@ -240,6 +240,13 @@ class ChangeReader(PayloadReader):
     def change(self, payload: bytes, padded: bool) -> Change:
         """Parse an event; see `PayloadReader.arrays` for `padded`. Raises Undecodable."""
 
+    def try_change(self, payload: bytes) -> Change:
+        """Parse an event. One that cannot be parsed counts as no change: reading it will report why."""
+        try:
+            return self.change(payload, False) if payload else NO_CHANGE
+        except Undecodable:
+            return NO_CHANGE
+
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded and self.strips_padding:
             payloads = payloads.strip_nuls()
@@ -302,8 +309,7 @@ def _make_marks(sources: Sequence[Mapping[str, Any] | None], target: pa.StructTy
         if member.name != "row"
     }
     marks["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
-    absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays([marks[member.name] for member in target], fields=list(target), mask=absent)
+    return _make_struct(marks, sources, target)
 
 
 def _make_positions(sources: Sequence[Mapping[str, Any] | None], target: pa.StructType) -> pa.Array:
@@ -312,6 +318,11 @@ def _make_positions(sources: Sequence[Mapping[str, Any] | None], target: pa.Stru
         member.name: _make_timestamps(column) if member.name == "time" else pa.array(column, member.type)
         for member, column in zip(POSITION_TYPE, columns, strict=True)
     }
-    chosen = [arrays[member.name] for member in target]
+    return _make_struct(arrays, sources, target)
+
+
+def _make_struct(
+    members: Mapping[str, pa.Array], sources: Sequence[Mapping[str, Any] | None], target: pa.StructType
+) -> pa.Array:
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays(chosen, fields=list(target), mask=absent)
+    return pa.StructArray.from_arrays([members[member.name] for member in target], fields=list(target), mask=absent)

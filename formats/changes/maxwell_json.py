@@ -75,13 +75,9 @@ class MaxwellJsonFormat(JsonFormat):
         """Return the columns of all values with `infer-columns`=`sample`; None otherwise, or if there are no values."""
         if settings.get(INFER_COLUMNS) != "sample":
             return None
-        reader, rows = _MaxwellReader(StructType([])), []
-        for events in tails:
-            for payload in events.payloads():
-                try:
-                    rows += [image for image in reader.change(payload)[1:3] if image]
-                except Undecodable:
-                    continue  # reading it will say why
+        reader = _MaxwellReader(StructType([]))
+        images = [reader.try_change(payload)[1:3] for events in tails for payload in events.payloads()]
+        rows = [image for pair in images for image in pair if image]
         return sample_columns(reversed(rows), [DEFAULT_UNAVAILABLE_VALUE]) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
@@ -93,9 +89,9 @@ class _MaxwellReader(ChangeReader):
     def __init__(self, schema: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
         super().__init__(ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding))
-        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=True)
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=bool(schema.fields))
 
-    def change(self, payload: bytes, padded: bool = False) -> Change:
+    def change(self, payload: bytes, padded: bool) -> Change:
         """Parse an event. Raises Undecodable for a payload that is not a Maxwell event."""
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:

@@ -12,7 +12,7 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.spark_types import find_wider_number, is_valid_decimal
 from ..core.spark_visitor import join_path
-from .source_positions import Position
+from .source_positions import NO_POSITION, read_position
 
 _LogPosition = tuple[int, int, int]
 
@@ -59,19 +59,19 @@ class SchemasSeen:
         self,
         key: Hashable,
         columns: Callable[[], T.StructType],
-        position: Position,
+        source: Mapping[str, Any] | None,
         time: int | None,
         location: tuple[int, int],
     ) -> None:
         """Note the schema of an event: the one known by `key`, or else the result of `columns`.
 
-        `time`: the connector's time in microseconds since 1970, used if the position has none. `location`: the
+        `time`: the connector's time in microseconds since 1970, used if the source block has none. `location`: the
         number of the segment, and of the event in it.
         """
         schema = self._by_key.get(key)
         if schema is None:
             schema = self._by_key[key] = self._of(columns())
-        origin, major, minor, row, committed = position
+        origin, major, minor, row, committed = NO_POSITION if source is None else read_position(source)
         if origin is not None and major is not None and minor is not None and row is not None:
             schema.logs[origin] = max(schema.logs.get(origin, (0, 0, 0)), (major, minor, row))
         moment = time if committed is None else committed

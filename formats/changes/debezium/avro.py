@@ -36,7 +36,6 @@ from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
-from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
 from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
@@ -45,10 +44,17 @@ from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
-from ..source_positions import NO_POSITION, read_position
-from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
+from .avro_writers import (
+    CONFLUENT_HEADER,
+    AvroEnvelopes,
+    ConfluentWriters,
+    OneWriter,
+    Writer,
+    WriterSearch,
+    is_envelope_type,
+    plan_by_name,
+)
 from .json import read_change
-from .native_avro import AvroEnvelopes, plan_by_name
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
@@ -151,6 +157,7 @@ class DebeziumAvroFormat(AvroFormat):
         if AVRO_SCHEMAS not in settings:
             return None
         find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        reader = _EnvelopeReader(StructType([]), None, settings, find)
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
@@ -158,15 +165,13 @@ class DebeziumAvroFormat(AvroFormat):
                 header = payloads[number][: CONFLUENT_HEADER.size]
                 if not header or looked_at[header] == _LAST_OF_SCHEMA:
                     continue
-                try:
-                    writer, datum = find(payloads[number])
-                    _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
-                except Undecodable:
-                    continue  # reading it will report why
+                _, _, _, source, time, kind = reader.try_change(payloads[number])
+                if kind is None:
+                    continue
                 looked_at[header] += 1
-                if writer.after is not None:
-                    position = NO_POSITION if source is None else read_position(source)
-                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, number))
+                image = reader.find_encoding(kind).after
+                if image is not None:
+                    seen.add(header, partial(choose_columns, image), source, time, (tail, number))
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
@@ -236,7 +241,7 @@ class _EnvelopeReader(EnvelopeReader):
         self._find = find
         self._writers: dict[Hashable, Writer] = {}
         placeholder = self._rules.placeholder
-        columns = ChangeColumns(schema, table, placeholder, self._find_encoding)
+        columns = ChangeColumns(schema, table, placeholder, self.find_encoding)
         super().__init__(columns, PlaceholderSearch(placeholder, avro=True))
 
     def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
@@ -252,7 +257,8 @@ class _EnvelopeReader(EnvelopeReader):
         self._writers[id(writer)] = writer
         return id(writer)
 
-    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
+    def find_encoding(self, kind: Hashable) -> SourceEncoding:
+        """Return an encoding. `kind`: what stands for the schema."""
         writer = self._writers.get(kind)
         if writer is None:
             return SourceEncoding(None, None, self._rules)

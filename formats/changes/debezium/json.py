@@ -11,11 +11,16 @@ These change no row. Any other event without `op`, such as a row that ExtractNew
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from ...core.columns import describe_kind
@@ -25,7 +30,15 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...json.values import plan_column
-from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, JsonChangeDecoder, SourceEncoding
+from ..changelog_columns import (
+    IMAGES,
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    JsonChangeDecoder,
+    LetterCase,
+    SourceEncoding,
+)
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
@@ -43,8 +56,7 @@ from ..feed import (
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch
-from ..source_positions import NO_POSITION, read_micros, read_position
-from .native_json import ConnectorEnvelopes, guess_connector
+from ..source_positions import read_micros
 from .writing import DebeziumJsonEncoder
 
 SCHEMA_FIRST = '{"schema":'
@@ -101,26 +113,19 @@ class DebeziumJsonFormat(JsonFormat):
 
         With `infer-columns`=`sample`, the columns of all values if there is no schema.
         """
-        seen, schemas = SchemasSeen(), _Schemas()
-        documents = DocumentParser(False)
+        reader, seen = _EnvelopeReader(StructType([]), None, settings), SchemasSeen()
         sample = settings.get(INFER_COLUMNS) == "sample"
         rows: list[dict[str, Any]] = []
         for tail, events in enumerate(tails):
             for number, payload in enumerate(events.payloads()):
-                if not payload:
-                    continue
-                try:
-                    operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
-                except Undecodable:
-                    continue  # reading it will report why
+                operation, before, after, source, time, kind = reader.try_change(payload)
                 if operation is None:
                     continue
                 if sample:
                     rows += [image for image in (before, after) if image]
-                image = schemas.images(schema)[1] if isinstance(schema, int) else None
+                image = reader.find_encoding(kind).after
                 if image is not None and image.fields:
-                    position = NO_POSITION if source is None else read_position(source)
-                    seen.add(schema, partial(choose_columns, image), position, time, (tail, number))
+                    seen.add(kind, partial(choose_columns, image), source, time, (tail, number))
         newest = seen.newest()
         return (
             sample_columns(reversed(rows), Rules.of(settings).placeholder.forms) if newest is None and rows else newest
@@ -137,10 +142,10 @@ class _EnvelopeReader(EnvelopeReader):
         self._connector = ""
         placeholder = Rules.of(settings).placeholder
         super().__init__(
-            ChangeColumns(schema, table, placeholder, self._find_encoding),
+            ChangeColumns(schema, table, placeholder, self.find_encoding),
             PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS),
         )
-        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=True)
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=bool(schema.fields))
 
     def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
         """Yield all events, as those that are like the first one: with its schema, or of its connector."""
@@ -152,7 +157,7 @@ class _EnvelopeReader(EnvelopeReader):
             with suppress(Undecodable):  # reading it will report why
                 kind = self._schemas.beginning(self._documents.text(first), self._documents)
         else:
-            kind = self._connector = self._connector or guess_connector(payloads)
+            kind = self._connector = self._connector or _guess_connector(payloads)
         if kind is not None:
             yield kind, list_positions(len(payloads)), 0
 
@@ -164,12 +169,12 @@ class _EnvelopeReader(EnvelopeReader):
             return NativeEnvelopes(make.json_member(plan, prefix, texts), len(prefix))
         assert isinstance(kind, str)
         decoder = make.json(plan_column(columns.envelope(kind), False), False, [*texts, SCHEMA_FIRST.encode()])
-        return ConnectorEnvelopes(decoder, kind, self.columns.letter_case, self._expect)
+        return _ConnectorEnvelopes(decoder, kind, self.columns.letter_case, self._expect)
 
     def _expect(self, connector: str) -> None:
         self._connector = connector
 
-    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
+    def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
             before, after = self._schemas.images(kind)
@@ -177,21 +182,14 @@ class _EnvelopeReader(EnvelopeReader):
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
     def change(self, payload: bytes, padded: bool) -> Change:
-        return _parse_change(payload, self._documents, self._schemas)
-
-
-def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
-    """Parse an event. The number of its schema, if it has one, is its number in `schemas`.
-
-    Raises Undecodable for a payload that is not a Debezium event.
-    """
-    text = documents.text(event)
-    if text.startswith(SCHEMA_FIRST):
-        return read_change(*schemas.payload(text, documents))
-    document = documents.document(text)
-    if type(document) is dict and "payload" in document and "op" not in document:
-        return read_change(document["payload"], schemas.number_of(document.get("schema")))
-    return read_change(document, None)
+        """Parse an event. The kind of its source is the number of its schema, if it has one."""
+        text = self._documents.text(payload)
+        if text.startswith(SCHEMA_FIRST):
+            return read_change(*self._schemas.payload(text, self._documents))
+        document = self._documents.document(text)
+        if type(document) is dict and "payload" in document and "op" not in document:
+            return read_change(document["payload"], self._schemas.number_of(document.get("schema")))
+        return read_change(document, None)
 
 
 def read_change(envelope: Any, schema: int | None) -> Change:
@@ -312,3 +310,59 @@ class _Schemas:
             # Something unusual follows, so the whole document counts.
             return documents.document(text)["payload"], self._prefixes[prefix]
         return payload, self._prefixes[prefix]
+
+
+class _ConnectorEnvelopes(NativeEnvelopes):
+    """Envelopes of one connector, whose encoding their images have."""
+
+    def __init__(
+        self, decoder: Any, connector: str, letter_case: LetterCase, note_connector: Callable[[str], None]
+    ) -> None:
+        """Take a decoder of the crate. `note_connector` gets the connector of the next events if it is another one."""
+        super().__init__(decoder)
+        self._connector = connector
+        self._letter_case = letter_case
+        self._note_connector = note_connector
+
+    def find_plain(self, rows: pa.RecordBatch, read: EventPositions, events: EventBuffer) -> npt.NDArray[np.bool_]:
+        """Return which envelopes are changes of the connector, and name the table's columns as the table does."""
+        plain = super().find_plain(rows, read, events)
+        plain &= self._is_of_connector(rows)
+        empty = np.zeros(len(rows), np.bool_)
+        for name in IMAGES:
+            empty |= _find_rows_of_nulls(rows.column(name))
+        for number in np.flatnonzero(empty).tolist():
+            plain[number] &= not self._letter_case.can_lack_all(bytes(events.payload(int(read[number]))))
+        return plain
+
+    def _is_of_connector(self, rows: pa.RecordBatch) -> Any:
+        names = pc.fill_null(pc.struct_field(rows.column("source"), "connector"), "")
+        if names.dictionary_encode().dictionary.to_pylist() == [self._connector]:
+            return True
+        same = pc.equal(names, self._connector)
+        others = pc.filter(names, pc.invert(same))
+        if len(others) * 2 > len(names):
+            self._note_connector(others[-1].as_py())  # the next piece is probably from this one
+        return same.to_numpy(zero_copy_only=False)
+
+
+def _find_rows_of_nulls(image: pa.StructArray) -> Any:
+    """Return which rows exist but have only nulls."""
+    empty = image.is_valid().to_numpy(zero_copy_only=False)
+    for number in range(image.type.num_fields):
+        if not empty.any():
+            break
+        empty = empty & image.field(number).is_null().to_numpy(zero_copy_only=False)
+    return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
+
+
+def _guess_connector(payloads: EventBuffer) -> str:
+    """Guess the connector from the first envelope that names it. It is checked for every event."""
+    for payload in payloads.part(0, min(len(payloads), 16)).payloads():
+        try:
+            connector = json.loads(payload)["source"]["connector"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue  # the reference reports what is wrong
+        if type(connector) is str and connector:
+            return connector
+    return ""

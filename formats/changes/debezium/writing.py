@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
@@ -59,7 +59,8 @@ class DebeziumJsonEncoder(BatchEncoder):
         check_writable(schema)
         if schema_text:
             JsonEncoder(schema, schema_text)  # raises if it does not fit the table
-            schema = _apply_nullability(schema, convert_json_schema_to_spark(schema_text))
+            table = convert_json_schema_to_spark(schema_text)
+            schema = T.StructType([T.StructField(f.name, f.dataType, table[f.name].nullable) for f in schema.fields])
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
@@ -214,16 +215,6 @@ def _write_unscaled(array: pa.Array) -> pa.Array:
         size = number.bit_length() // 8 + 1
         texts.append(base64.b64encode(number.to_bytes(size, "big", signed=True)).decode("ascii"))
     return pa.array(texts, pa.string())
-
-
-def _apply_nullability(rows: T.StructType, table: T.StructType) -> T.StructType:
-    """Return the columns of rows under the table's rules on nulls."""
-    fields = []
-    for field in rows.fields:
-        if field.name not in table.names:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        fields.append(T.StructField(field.name, field.dataType, table[field.name].nullable))
-    return T.StructType(fields)
 
 
 __all__ = ["CONNECTOR", "DebeziumJsonEncoder", "RowDocuments"]

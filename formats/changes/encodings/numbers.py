@@ -15,9 +15,9 @@ from pyspark.sql.types import DecimalType, FloatType
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
 from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, read_base64, shorten_value
-from .cell import ONLY_NULL, Cell
 from .kafka_connect_schema import DECIMAL, FieldSchema
 from .matrix import Reading
+from .settings import ONLY_NULL, Cell
 
 _NONE = type(None)
 _NATIVE = ("leaf",)

@@ -18,12 +18,11 @@ from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import check_characters, decode_base64, shorten_value, write_json
 from ...json.variants import encode_variant, parse_variant
 from ..feed import OWN_CONNECTOR
-from .cell import ONLY_NULL, Cell
 from .kafka_connect_schema import FieldSchema
 from .matrix import Reading
 from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
-from .settings import BASE64, BYTES, HEX, MAXWELL, URL_SAFE
+from .settings import BASE64, BYTES, HEX, MAXWELL, ONLY_NULL, URL_SAFE, Cell
 from .times import make_time_writer
 
 _PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"

@@ -23,10 +23,9 @@ from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, coun
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
 from ..feed import UNITS
-from .cell import ONLY_NULL, Cell
 from .matrix import Reading
 from .semantic_types import Semantic, find_semantic, find_unit
-from .settings import ASSUMED_MS
+from .settings import ASSUMED_MS, ONLY_NULL, Cell
 
 _NONE = type(None)
 _KINDS = frozenset((int, str, _NONE))
