@@ -63,12 +63,9 @@ class LetterCase:
         """Return whether a JSON event, by its bytes, can be a row without any of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
-    def of_row(self, row: Mapping[str, Any] | None) -> str | None:
-        """Return the same for a row without a schema."""
-        # Almost always the row has a known column.
-        if not row or not self._names.isdisjoint(row):
-            return None
-        return self.explain_misnamed(row)
+    def lacks_all(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row has none of the table's columns; almost always it has one."""
+        return self._names.isdisjoint(row)
 
 
 IMAGES = ("before", "after")
@@ -89,6 +86,11 @@ class SourceEncoding:
     before: FieldSchema | None
     after: FieldSchema | None
     rules: Rules
+
+    @property
+    def image(self) -> FieldSchema | None:
+        """Return the schema of rows; None if their events have none."""
+        return self.before if self.after is None else self.after
 
 
 class ChangeColumns:
@@ -154,27 +156,23 @@ class ChangeColumns:
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
         """Note the changes whose columns have the table's names in another case."""
-        if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
+        with_schema = {kind for kind in kinds if kind is not None and self._find_encoding(kind).image is not None}
+        if all(kind is None or (kind in with_schema and self.explain_misnaming(kind) is None) for kind in kinds):
             return
-        for row, (_, before, after, _, _, kind) in enumerate(changes):
-            if kind is None:
-                continue
-            if self._has_schema(kind):
+        for number, (_, before, after, _, _, kind) in enumerate(changes):
+            row = before if after is None else after
+            reason = None
+            if kind in with_schema:
                 reason = self.explain_misnaming(kind)
-            else:
-                reason = self.letter_case.of_row(after if after is not None else before)
+            elif kind is not None and row and self.letter_case.lacks_all(row):
+                reason = self.letter_case.explain_misnamed(row)
             if reason is not None:
-                problems.add(row, reason)
-
-    def _has_schema(self, kind: Hashable) -> bool:
-        encoding = self._find_encoding(kind)
-        return encoding.before is not None or encoding.after is not None
+                problems.add(number, reason)
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
         """Return why changes with the schema of a kind are bad: they name columns in another case; else None."""
         if kind not in self._misnamed:
-            encoding = self._find_encoding(kind)
-            image = encoding.after if encoding.after is not None else encoding.before
+            image = self._find_encoding(kind).image
             self._misnamed[kind] = self.letter_case.explain_misnamed(image.fields) if image is not None else None
         return self._misnamed[kind]
 

@@ -139,8 +139,7 @@ class DebeziumAvroFormat(AvroFormat):
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        table = self.spark_schema(table_schema_text) if table_schema_text else None
-        return DebeziumAvroDecoder(reader_schema, table, table_schema_text, resolve, settings)
+        return DebeziumAvroDecoder(reader_schema, table_schema_text, resolve, settings)
 
     def encoder(
         self,
@@ -198,32 +197,25 @@ class DebeziumAvroDecoder(BatchDecoder):
     format_name = "Avro"
 
     def __init__(
-        self,
-        reader_schema: StructType,
-        table: StructType | None,
-        table_schema_text: str | None,
-        resolve: Resolve | None,
-        settings: Settings,
+        self, wanted: StructType, table_schema_text: str | None, resolve: Resolve | None, settings: Settings
     ) -> None:
-        super().__init__(reader_schema, resolve)
-        self._wanted = reader_schema
-        self._table = table
-        self._text = table_schema_text
-        self._settings = settings
+        super().__init__(wanted, resolve)
+        self._wanted, self._text, self._settings = wanted, table_schema_text, settings
+        self._table = DebeziumAvroFormat().spark_schema(table_schema_text) if table_schema_text else None
         self._schemas = parse_schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        find: WriterSearch
         if writer is not None:
-            return self._reader(OneWriter(Writer.of(writer.schema_text)))
-        if self._schemas is not None:
-            return self._reader(ConfluentWriters(self._schemas))
-        if self._text is None:
+            find = OneWriter(Writer.of(writer.schema_text))
+        elif self._schemas is not None:
+            find = ConfluentWriters(self._schemas)
+        elif self._text is not None:
+            find = OneWriter(Writer.of(self._text))
+        else:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(OneWriter(Writer.of(self._text)))
-
-    def _reader(self, find: WriterSearch) -> PayloadReader:
         return make_native_reader(_EnvelopeReader(self._wanted, self._table, self._settings, find), self._wanted)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,15 @@ _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 _LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
-_POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
-"""The numbers that Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
-_POSTGRES_FIRST_DAY, _POSTGRES_LAST_DAY = -2_440_588, 106_751_991
-"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, up to numbers that could be
-seconds since 1970."""
+_DAYS_WITH_SCHEMA = (range(-(2**31), 2**31),)
+"""What the 32 bits of a date with a schema can hold."""
+_DAYS_OF_POSTGRES: tuple[Container[int], ...] = (
+    range(-2_440_588, 106_751_992),
+    (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691),
+)
+"""4713 BC to the year 294,247, the range of PostgreSQL's timestamps, and the numbers that Debezium's connector for
+PostgreSQL writes for infinite dates, in snapshots and in the stream. PostgreSQL's dates go further, up to numbers that
+could be seconds since 1970."""
 
 _NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
@@ -61,30 +65,15 @@ _TOO_LARGE = (
 )
 
 
-def _is_any_day(value: int) -> bool:
-    """Return whether the 32 bits of a date with a schema can hold a number of days."""
-    return -(2**31) <= value < 2**31
-
-
-def _is_day_of_postgres(value: int) -> bool:
-    """Return whether a number can be a date of PostgreSQL, including its infinities."""
-    return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
-
-
-def _is_no_day(value: int) -> bool:
-    """Return False: numbers outside the years 0001 to 9999 are not dates."""
-    return False
-
-
 def make_date_column(cell: Cell) -> Leaf:
     """Return a column that reads days since 1970, or a date as text; of plain values only texts."""
     if cell.reading is Reading.MIDNIGHT:
         return _make_midnight_column(cell)
     plain = cell.plain
-    # Whether a number outside the years 0001 to 9999 is a date, and so null.
-    is_valid = _is_any_day if cell.schema is not None else _is_no_day
+    # Which numbers outside the years 0001 to 9999 are dates, and so null.
+    valid_ranges: Sequence[Container[int]] = _DAYS_WITH_SCHEMA if cell.schema is not None else ()
     if cell.schema is None and not plain and cell.rules.connector == "postgresql":
-        is_valid = _is_day_of_postgres
+        valid_ranges = _DAYS_OF_POSTGRES
 
     def convert_one(value: Any) -> int | None:
         if plain and type(value) is not str:
@@ -92,7 +81,7 @@ def make_date_column(cell: Cell) -> Leaf:
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
-            if is_valid(value):
+            if any(value in days for days in valid_ranges):
                 return None
             raise Misfit(
                 f"the number {value} is not a day of the years 0001 to 9999; if it counts another unit since 1970, "
