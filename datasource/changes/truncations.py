@@ -56,6 +56,16 @@ class SearchedRanges:
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
+    @classmethod
+    def of(cls, ranges: Mapping[int, tuple[int, int]], clearings: Iterable[Clearing]) -> SearchedRanges:
+        """Return searched ranges with the clearings that lie in them, in order."""
+        within = []
+        for clearing in set(clearings):
+            first, last = ranges.get(clearing.segment, (0, 0))
+            if first <= clearing.moment.offset < last:
+                within.append(clearing)
+        return cls(ranges, tuple(sorted(within, key=lambda one: (one.segment, one.moment.offset))))
+
     def list_unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return the parts of slices that are not searched yet."""
         left = []
@@ -68,7 +78,7 @@ class SearchedRanges:
     def find_truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in slices, all of which are searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
-        return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
+        return SearchedRanges.of(ranges, self.truncations).truncations
 
     def join(self, other: SearchedRanges) -> SearchedRanges:
         """Return the union; if two ranges of a segment do not meet, only the longer one."""
@@ -79,15 +89,13 @@ class SearchedRanges:
                 ranges[segment] = min(first, mine[0]), max(last, mine[1])
             else:
                 ranges[segment] = max(mine, (first, last), key=lambda bounds: bounds[1] - bounds[0])
-        every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda truncation: (truncation.segment, truncation.moment.offset))
-        return SearchedRanges(ranges, tuple(truncation for truncation in ordered if _is_within(truncation, ranges)))
+        return SearchedRanges.of(ranges, (*self.truncations, *other.truncations))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
         """Return the part about these segments."""
         chosen = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in chosen}
-        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in chosen))
+        return SearchedRanges.of(ranges, self.truncations)
 
     def to_json(self) -> str:
         """Return a text from which `from_json` makes an equal object."""
@@ -106,17 +114,9 @@ class SearchedRanges:
         if value["format"] != _FORMAT:
             return cls()
         ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
-        truncations = [
-            read_clearing(origin, segment, more[:4], *more[4:])  # a moment has four members
-            for origin, segment, *more in (*value["truncations"], *value["marks"])
-        ]
-        truncations.sort(key=lambda truncation: (truncation.segment, truncation.moment.offset))
-        return cls(ranges, tuple(truncations))
-
-
-def _is_within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    first, last = ranges.get(truncation.segment, (0, 0))
-    return first <= truncation.moment.offset < last
+        members = (*value["truncations"], *value["marks"])
+        # A moment has four members.
+        return cls.of(ranges, [read_clearing(origin, at, more[:4], *more[4:]) for origin, at, *more in members])
 
 
 class TruncationMemory:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
-from .fold import KeyFold, LeftOut
+from .fold import KeyFold, LeftOut, Reduction
 from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers, replace_columns
 from .order import KeyOrder, find_last, take_rows
 from .row_history import RowState
@@ -91,7 +91,7 @@ class CurrentRows(KeyFold):
                 yield rows
 
 
-class _Latest:
+class _Latest(Reduction):
     """Keeps the one entry of each key that counts."""
 
     def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names, left_out: LeftOut) -> None:
@@ -113,12 +113,3 @@ class _Latest:
         kind, origin = (read_numbers(entries, name)[last] for name in ("kind", "origin"))
         remembered: Mask = (kind != DELETED) | (origin >= 0)
         return remembered
-
-    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        return state, [state]
-
-    def fork(self) -> _Latest:
-        return self
-
-    def has_to_read_all(self) -> bool:
-        return True

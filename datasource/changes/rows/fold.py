@@ -9,9 +9,10 @@ and counted.
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,27 +33,27 @@ _FILE_BATCH = 1 << 22
 """Bytes of entries that are collected before they are written to their files."""
 
 
-class Reduction(Protocol):
-    """Reduces the entries of some keys."""
+class Reduction(ABC):
+    """Reduces the entries of some keys. The last state is the result, unless a subclass says otherwise."""
 
+    @abstractmethod
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Return the new state, from a state with newer entries after it, and the results so far.
 
         The entries are in many chunks; the state should be in one.
         """
-        ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Return the last state when all entries have come, and the last results."""
-        ...
+        return state, [state]
 
     def fork(self) -> Reduction:
         """Return the reduction for a part of the keys, whose entries so far are given again."""
-        ...
+        return self
 
     def has_to_read_all(self) -> bool:
         """Return whether keys without new entries may be among the results."""
-        ...
+        return True
 
 
 Former = Sequence[Iterable[pa.Table]]

@@ -26,7 +26,7 @@ from pyspark_pravega.formats.core.arrow_types import make_array
 
 from .clearing import AllClearings, Clearing, Clearings, CompleteSnapshot, Mark, Truncation
 from .entries import EntryReader, EventLocations, name_value
-from .fold import Former, KeyFold, LeftOut
+from .fold import Former, KeyFold, LeftOut, Reduction
 from .names import (
     DELETED,
     POSITION,
@@ -167,7 +167,7 @@ class _Shared:
     left_out: LeftOut
 
 
-class _Steps:
+class _Steps(Reduction):
     """Finds what new entries change. The state is the last entry of each key, marked as `settled`."""
 
     def __init__(self, shared: _Shared, applied: Iterable[Truncation | CompleteSnapshot] = ()) -> None:

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import MalformedEventError
 
 from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
-from ..fold import LeftOut
+from ..fold import LeftOut, Reduction
 from ..names import (
     NUMBERS,
     SNAPSHOT,
@@ -49,7 +49,7 @@ _ONE_DELIVERY = 2_000_000
 
 
 @dataclass(frozen=True)
-class KeylessCounts:
+class KeylessCounts(Reduction):
     """Counts rows once all entries have come, and returns the last ones or, with `within`, what each change did.
 
     `lenient`: events may be missing, so a removed row need not exist.
@@ -93,14 +93,6 @@ class KeylessCounts:
             return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
         history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
         return state, history.select(self.within)
-
-    def fork(self) -> KeylessCounts:
-        """Return this object: it keeps nothing."""
-        return self
-
-    def has_to_read_all(self) -> bool:
-        """Return True: all rows are results."""
-        return True
 
     @cached_property
     def _boundaries(self) -> list[Truncation | Snapshot]:
