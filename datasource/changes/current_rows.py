@@ -16,7 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
-from ..scan.planned_scan import PlannedScan, RowSource
+from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
@@ -31,7 +31,7 @@ from .group_reader import (
     make_batches,
     report_left_out,
 )
-from .remembered_rows import RememberedPartition, ask_for_files, find_folder, remember
+from .remembered_rows import RememberedPartition, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
 from .rows.names import NUMBERS
@@ -119,14 +119,14 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     plan = replace(make_group_plan(read, output, columns), limit=rows.limit, counted=rows.counted)
     folder = find_folder(read)
     if folder is not None and rows.files is None and rows.search.is_preview:
-        return PlannedScan.unfinished(output, slices, rows=ask_for_files(folder))
+        names_of_files = PlannedRows(0, None, (), (), folder)  # asks for them
+        return PlannedScan.unfinished(output, slices, rows=names_of_files)
     groups = group_by_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, rows.search)
         if isinstance(truncations, SearchNeeded):
             return PlannedScan.unfinished(output, slices, truncations.reader)
-        for truncation in truncations:
-            plan.clearings.add(truncation)
+        plan.clearings.update(truncations)
     planned = make_partitions(read.pravega, read.table, groups)
     partitions: Sequence[GroupPartition | RememberedPartition] = planned
     files = None

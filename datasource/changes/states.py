@@ -157,7 +157,10 @@ class RowStates:
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
             entries = [_read_tables(stream) for stream in streams]
-            yield RowState(head["origins"], _read_clearings(head), entries, head.get("events"))
+            cleared = Clearings()
+            # Earlier releases did not keep marks.
+            cleared.update(read_clearing(*members) for members in (*head["cleared"], *head.get("marks", ())))
+            yield RowState(head["origins"], cleared, entries, head.get("events"))
 
     def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -223,7 +226,7 @@ class StateWriter:
         """Write a part."""
         if self._head is None:
             marks = sorted(map(list_members, state.cleared.marks), key=lambda mark: mark[1:])
-            truncations = [*map(list_members, state.cleared)]
+            truncations = [*map(list_members, state.cleared.truncations)]
             head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncations, "marks": marks}
             if state.events is not None:
                 head["events"] = state.events
@@ -254,10 +257,3 @@ def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
     for batch in stream:
         if batch.num_columns:  # a state of no rows has none
             yield pa.Table.from_batches([batch])
-
-
-def _read_clearings(head: Any) -> Clearings:
-    cleared = Clearings()
-    for members in (*head["cleared"], *head.get("marks", ())):  # earlier releases did not keep marks
-        cleared.add(read_clearing(*members))
-    return cleared

@@ -222,22 +222,23 @@ class Clearings:
             moments[:] = [moment for moment in moments if not clearing.moment.covers(moment)]
             moments.append(clearing.moment)
 
-    def update(self, other: Clearings) -> None:
-        """Note all that another object has."""
-        for truncation in other:
-            self.add(truncation)
-        self.marks |= other.marks
+    def update(self, clearings: Iterable[Clearing]) -> None:
+        """Note all of these."""
+        for clearing in clearings:
+            self.add(clearing)
 
     def snapshots(self) -> list[CompleteSnapshot]:
         """Return the complete snapshots, in their order."""
         return find_complete(self.marks)
 
-    def __iter__(self) -> Iterator[Truncation]:
-        return (
-            Truncation(*origin_and_segment, moment)
-            for origin_and_segment, moments in self.last.items()
-            for moment in moments
-        )
+    @property
+    def truncations(self) -> list[Truncation]:
+        """Return the truncations that matter."""
+        return [Truncation(*at, moment) for at, moments in self.last.items() for moment in moments]
+
+    def __iter__(self) -> Iterator[Clearing]:
+        yield from self.truncations
+        yield from self.marks
 
     def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
@@ -248,7 +249,7 @@ class Clearings:
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, are cleared."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
-        for truncation in self:
+        for truncation in self.truncations:
             gone |= truncation.clears(numbers, names)
         for snapshot in self.snapshots():
             gone |= snapshot.clears(numbers, names)

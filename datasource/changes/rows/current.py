@@ -62,9 +62,7 @@ class CurrentRows(KeyFold):
         Truncations and marks of other segments than these are left out.
         """
         own, cleared = set(segments), Clearings()
-        for clearing in (*self.clearings, *self.clearings.marks):
-            if clearing.segment in own:
-                cleared.add(clearing)
+        cleared.update(clearing for clearing in self.clearings if clearing.segment in own)
         return RowState(self._names.origin_texts, cleared, ())
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:

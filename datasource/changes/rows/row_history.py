@@ -123,13 +123,10 @@ class RowHistory(KeyFold):
         if keep is None:
             return self.results()
         cleared = Clearings()
-        cleared.update(self._before)
-        for truncation in self._truncations:
-            cleared.add(truncation)
-        cleared.marks |= self._noted.marks
+        cleared.update((*self._before, *self._truncations, *self._noted.marks))
         # A row that one of them deletes may get its origin.
-        for origin in {clearing.origin for one in (self._truncations, cleared.marks) for clearing in one}:
-            self._names.origin(origin)
+        for clearing in cleared:
+            self._names.origin(clearing.origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
         return self.results(
@@ -174,9 +171,7 @@ class _Steps(Reduction):
         self._shared, self._names = shared, shared.names
         self._applied = set(applied)
         self._cleared = Clearings()
-        for clearing in self._applied:
-            if isinstance(clearing, Truncation):
-                self._cleared.add(clearing)
+        self._cleared.update(clearing for clearing in self._applied if isinstance(clearing, Truncation))
 
     def fork(self) -> _Steps:
         return _Steps(self._shared, self._applied)
