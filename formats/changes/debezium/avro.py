@@ -22,7 +22,6 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
@@ -36,7 +35,6 @@ from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
-from ...core.writing import BatchEncoder, make_constant
 from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
@@ -55,7 +53,7 @@ from .avro_writers import (
     plan_by_name,
 )
 from .json import read_change
-from .writing import CONNECTOR, check_writable
+from .writing import CONNECTOR, EnvelopeEncoder, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
@@ -149,7 +147,18 @@ class DebeziumAvroFormat(AvroFormat):
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
+        """Make an encoder of inserted rows, by the schema that `make_envelope_schema` makes from the table's."""
+        check_writable(schema)
+        if AVRO_SCHEMAS in settings:
+            raise UnsupportedOperationError(
+                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
+                "its own registry"
+            )
+        rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
+        now = write_varint(int(settings.get(WRITTEN_AT, "0")))
+        end = b"".join((*map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)), now, _write_avro_text("c"), now))
+        # The first branch, null, for `before`; the second, the row, for `after`.
+        return EnvelopeEncoder(schema, encoding_id, codec, rows.encode, (b"\x00\x02", end))
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
@@ -259,35 +268,6 @@ class _EnvelopeReader(EnvelopeReader):
     def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
         return read_change(read_whole(writer.read, datum, padded), self._number(writer))
-
-
-class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes with `op` c, by the schema that `make_envelope_schema` makes from the table's."""
-
-    def __init__(
-        self,
-        schema: StructType,
-        schema_text: str | None,
-        encoding_id: int | None,
-        codec: str,
-        settings: Settings,
-    ) -> None:
-        super().__init__(schema, encoding_id, codec)
-        check_writable(schema)
-        if AVRO_SCHEMAS in settings:
-            raise UnsupportedOperationError(
-                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
-                "its own registry"
-            )
-        self._rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
-        now = int(settings.get(WRITTEN_AT, "0"))
-        texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + write_varint(now) + _write_avro_text("c") + write_varint(now)
-
-    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        rows = self._rows.encode(batch)
-        # The first branch, null, for `before`; the second, the row, for `after`.
-        return self.frame([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
 
 
 def _write_avro_text(text: str) -> bytes:

@@ -57,7 +57,7 @@ from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, ma
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch
 from ..source_positions import read_micros
-from .writing import DebeziumJsonEncoder
+from .writing import make_json_encoder
 
 SCHEMA_FIRST = '{"schema":'
 """The beginning of an envelope with a schema."""
@@ -106,7 +106,7 @@ class DebeziumJsonFormat(JsonFormat):
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+        return make_json_encoder(schema, schema_text, encoding_id, codec, settings)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema; None if no event has one.

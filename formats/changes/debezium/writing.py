@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from decimal import Context
 from typing import Any
 
@@ -44,34 +45,42 @@ from ..feed import TIME_UNITS, UNITS, WRITTEN_AT
 _EXACT = Context(prec=80)
 
 
-class DebeziumJsonEncoder(BatchEncoder):
-    """Writes `{"before":null,"after":row,...,"op":"c"}` without a schema."""
+class EnvelopeEncoder(BatchEncoder):
+    """Writes an envelope around each row."""
 
     def __init__(
         self,
         schema: T.StructType,
-        schema_text: str | None,
         encoding_id: int | None,
         codec: str,
-        settings: Settings,
+        rows: Callable[[pa.RecordBatch], pa.LargeBinaryArray],
+        around: tuple[bytes, bytes],
     ) -> None:
+        """Take what writes rows, and the parts of an envelope before and after its row."""
         super().__init__(schema, encoding_id, codec)
-        check_writable(schema)
-        if schema_text:
-            JsonEncoder(schema, schema_text)  # raises if it does not fit the table
-            table = convert_json_schema_to_spark(schema_text)
-            schema = T.StructType([T.StructField(f.name, f.dataType, table[f.name].nullable) for f in schema.fields])
-        self._rows = RowDocuments(schema, settings)
-        now = int(settings.get(WRITTEN_AT, "0"))
-        source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
-        self._begin = b'{"before":null,"after":'
-        tail = json.dumps({"source": source, "transaction": None, "op": "c", "ts_ms": now}, separators=(",", ":"))
-        self._end = b"," + tail[1:].encode()
+        self._rows, self._around = rows, around
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
-        rows = self._rows.documents(batch)
-        return self.frame([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
+        begin, end = map(make_constant, self._around)
+        return self.frame([begin, self._rows(batch), end], len(batch))
+
+
+def make_json_encoder(
+    schema: T.StructType, schema_text: str | None, encoding_id: int | None, codec: str, settings: Settings
+) -> EnvelopeEncoder:
+    """Return an encoder of inserted rows as `{"before":null,"after":row,...,"op":"c"}`, without a schema."""
+    check_writable(schema)
+    rows = schema
+    if schema_text:
+        JsonEncoder(schema, schema_text)  # raises if it does not fit the table
+        table = convert_json_schema_to_spark(schema_text)
+        rows = T.StructType([T.StructField(f.name, f.dataType, table[f.name].nullable) for f in schema.fields])
+    now = int(settings.get(WRITTEN_AT, "0"))
+    source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
+    tail = json.dumps({"source": source, "transaction": None, "op": "c", "ts_ms": now}, separators=(",", ":"))
+    around = b'{"before":null,"after":', b"," + tail[1:].encode()
+    return EnvelopeEncoder(schema, encoding_id, codec, RowDocuments(rows, settings).documents, around)
 
 
 def check_writable(schema: T.StructType) -> None:
@@ -217,4 +226,4 @@ def _write_unscaled(array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-__all__ = ["CONNECTOR", "DebeziumJsonEncoder", "RowDocuments"]
+__all__ = ["CONNECTOR", "EnvelopeEncoder", "RowDocuments", "check_writable", "make_json_encoder"]
