@@ -28,7 +28,6 @@ from ...avro.binary import (
     make_array_reader,
     make_map_reader,
     make_nullable_reader,
-    make_record_reader,
     make_scalar_reader,
     make_union_reader,
 )
@@ -55,10 +54,7 @@ def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) 
     if isinstance(node, avro.Record):
         if any(node is outer for outer in around):
             raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
-        names = [field.name for field in node.fields]
-        readers = [make_document_reader(field.type, (*around, node)) for field in node.fields]
-        read_values = make_record_reader([(reader, True) for reader in readers])
-        return _convert(read_values, lambda values: dict(zip(names, values, strict=True)))
+        return _make_object_reader([(f.name, make_document_reader(f.type, (*around, node))) for f in node.fields])
     if isinstance(node, avro.Array):
         return make_array_reader(node, make_document_reader(node.items, around))
     if isinstance(node, avro.Map):
@@ -74,6 +70,16 @@ def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) 
         return _convert(reader, make_symbol_finder(node, node))
     is_text = isinstance(node, avro.Primitive) and node.name == "string"
     return _convert(reader, _decode_text) if is_text else reader
+
+
+def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        values = {}
+        for name, reader in fields:
+            values[name], at = reader(data, at)
+        return values, at
+
+    return read
 
 
 def _convert(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
