@@ -112,8 +112,7 @@ class CompleteSnapshot:
 
 def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
     """Return which entries have an older position than this one."""
-    count = len(numbers["major"])
-    return is_position_older([numbers[name] for name in POSITION], [np.full(count, number) for number in position])
+    return is_position_older([numbers[name] for name in POSITION], position)
 
 
 def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
@@ -166,8 +165,7 @@ class Truncation:
         if not comparable.any():
             return by_place
         by_position = has_older_position(moment.position, numbers)
-        time = np.full(len(ts), moment.time)
-        decided = comparable & ~names.ages.find_contradicted(by_position, numbers["time"], time)
+        decided = comparable & ~names.ages.find_contradicted(by_position, numbers["time"], moment.time)
         cleared: Mask = np.where(decided, by_position, by_place)
         return cleared
 
@@ -175,10 +173,8 @@ class Truncation:
         """Return which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [np.full(len(comparable), number) for number in moment.position]
-        by_position = is_position_older(position, [numbers[name] for name in POSITION])
-        time = np.full(len(comparable), moment.time)
-        decided = comparable & ~names.ages.find_contradicted(by_position, time, numbers["time"])
+        by_position = is_position_older(moment.position, [numbers[name] for name in POSITION])
+        decided = comparable & ~names.ages.find_contradicted(by_position, moment.time, numbers["time"])
         by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
         elsewhere = np.where(decided, by_position, by_time)
         after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)

@@ -38,14 +38,14 @@ class OlderPositions(StrEnum):
     REDELIVERY = "redelivery"
     NEW_LOG = "new-log"
 
-    def find_contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
+    def find_contradicted(self, older: Mask, left: Numbers | int, right: Numbers | int) -> Mask:
         """Return where the times contradict the positions; `older` says where the left position is the older one."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
-        is_known = (left != UNKNOWN) & (right != UNKNOWN)
-        contradicted: Mask = is_known & np.where(older, left > right, left < right)
+        is_known = np.not_equal(left, UNKNOWN) & np.not_equal(right, UNKNOWN)
+        contradicted: Mask = is_known & np.where(older, np.greater(left, right), np.less(left, right))
         if self is OlderPositions.NEW_LOG:
-            contradicted |= ~is_known | (left == right)
+            contradicted |= ~is_known | np.equal(left, right)
         return contradicted
 
     def is_first_in_log(self, time: int, newest: int) -> bool:
@@ -58,11 +58,11 @@ class OlderPositions(StrEnum):
         return not are_known or time >= newest
 
 
-def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
+def is_position_older(left: Sequence[Numbers | int], right: Sequence[Numbers | int]) -> Mask:
     """Return where the left position is older than the right one; the first column counts most."""
-    result: Mask = left[-1] < right[-1]
+    result: Mask = np.less(left[-1], right[-1])
     for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
-        result = (a < b) | ((a == b) & result)
+        result = np.less(a, b) | (np.equal(a, b) & result)
     return result
 
 
