@@ -102,7 +102,7 @@ def _read_entries(read: OpenRead, slices: Sequence[SegmentSlice], columns: Struc
     rest = [name for name in columns.names if name not in key]
     reader, clearings = EntryReader(key, rest, Names()), AllClearings()
     for partition in make_partitions(read.pravega, read.table, [[piece] for piece in slices]):
-        for changes, locations in group_changes(plan, partition, [*key, *rest], columns, Counts()):
+        for changes, locations in group_changes(plan, partition, columns, Counts()):
             entries = reader.read(changes, locations, clearings)
             if clearings.all or clearings.marks:
                 _refuse(read, "all rows, by a truncation or a snapshot", slices)

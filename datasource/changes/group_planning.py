@@ -19,8 +19,6 @@ from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, has_whole_snapshots
-from .rows.clearing import Clearings
-from .rows.names import OlderPositions
 
 _THREADS = 8
 
@@ -28,7 +26,14 @@ _THREADS = 8
 def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice]) -> list[list[SegmentSlice]]:
     """Return the slices in groups that share no key; predecessors come first in each group."""
     pieces = {piece.segment_id: piece for piece in slices}
-    group_of = _Groups()
+    parents: dict[int, int] = {}
+
+    def find_root(segment: int) -> int:
+        """Return the segment that stands for the group of another one."""
+        while segment in parents:
+            segment = parents[segment]
+        return segment
+
     seen: set[int] = set()
     left = set(pieces)
     successors_of = carry_over(lambda segment: pravega.controller.successors(stream, segment))
@@ -40,34 +45,17 @@ def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentS
             left = set()
             for segment, successors in zip(segments, successors_of_each, strict=True):
                 for successor, predecessors in successors.items():
-                    group_of.join(segment, successor.segment_id)
-                    for predecessor in predecessors:
-                        group_of.join(segment, predecessor)
+                    for relative in (successor.segment_id, *predecessors):
+                        if (root := find_root(segment)) != (other := find_root(relative)):
+                            parents[root] = other
                     # Even a segment without events in the scan may lead to one with events.
                     left.add(successor.segment_id)
             left -= seen
     groups: dict[int, list[SegmentSlice]] = {}
     # A segment's id begins with its epoch, so that predecessors have lower ids.
     for segment in sorted(pieces):
-        groups.setdefault(group_of.root(segment), []).append(pieces[segment])
+        groups.setdefault(find_root(segment), []).append(pieces[segment])
     return list(groups.values())
-
-
-class _Groups:
-    """Sets of segments that grow together."""
-
-    def __init__(self) -> None:
-        self._parent: dict[int, int] = {}
-
-    def root(self, segment: int) -> int:
-        """Return the segment that stands for its group."""
-        while (parent := self._parent.get(segment, segment)) != segment:
-            segment = parent
-        return segment
-
-    def join(self, first: int, second: int) -> None:
-        """Join the groups of two segments."""
-        self._parent[self.root(first)] = self.root(second)
 
 
 def group_by_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
@@ -100,15 +88,9 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         max_expansion=options.get(o.MAX_EXPANSION),
         writer_schemas=WriterSchemas(read.pravega.config, read.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        clearings=Clearings(find_older_positions(read.table)),
         bad_events=read.rule,
         counted=True,
     )
-
-
-def find_older_positions(table: StreamTable) -> OlderPositions:
-    """Return the meaning of older positions in a table."""
-    return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
 def can_clear_rows(table: StreamTable) -> bool:

@@ -1,19 +1,20 @@
-"""Reads the changes of a group of segments that share keys, in the order of their events."""
+"""Reads the changes of a group of segments that share keys, in order, and makes batches of what they result in."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
@@ -27,23 +28,26 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, ReadingCounts, add_counts
+from ..scan.counts import Counts, ReadingCounts, make_null_counts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
-from ..scan.reader import cut_chunks
-from ..tables.bad_events import FAILFAST, BadEventRule
+from ..scan.event_plan import EventScanPlan
+from ..scan.reader import BATCH_EVENTS, cut_chunks
+from ..tables import hidden_columns
+from ..tables.bad_events import FAILFAST
 from ..tables.stream_table import StreamTable
-from ..tables.writer_schemas import WriterSchemas
 from ..workers.connections import borrow_connection
 from .rows.clearing import TABLE_OF_MARK, Clearings
-from .rows.entries import EntryReader, EventLocations
+from .rows.entries import EntryReader, EventLocations, name_value
 from .rows.fold import LeftOut
 from .rows.keyless.rows import KeylessRows
-from .rows.names import Names
+from .rows.names import UNKNOWN, Names, OlderPositions, read_numbers
 from .rows.row_history import Within
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 16 << 20
 """Most bytes of events that are decoded together: envelopes are long, and little of them stays."""
+_KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
+"""Spark's names of INSERT, DELETE, BEFORE, AFTER."""
 _SNAPSHOT_MARKS = StructField(
     MARKS.name, StructType([StructField(name, StringType()) for name in ("snapshot", *TABLE_OF_MARK)])
 )
@@ -59,31 +63,19 @@ class GroupPartition(InputPartition):
 
 
 @dataclass(frozen=True)
-class GroupPlan:
-    """The plan of all tasks. `schema` is what Spark asked for, `columns` the data columns in it.
+class GroupPlan(EventScanPlan):
+    """The plan of all tasks that fold changes.
 
-    `clearings` are those of all segments, if they were searched for; `memory` is the limit of one task in bytes.
+    `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for.
     """
 
-    table: StreamTable
-    config: ClientConfig
-    schema: StructType
-    columns: StructType
-    limit: int | None
-    fail_on_data_loss: bool
-    window_bytes: int
-    max_expansion: int
-    writer_schemas: WriterSchemas
-    memory: int
-    clearings: Clearings
-    bad_events: BadEventRule
-    counted: bool
-    """Whether rows carry COUNTS_COLUMN."""
+    memory: int = 0
+    clearings: Clearings = field(default_factory=Clearings)
 
     @property
-    def output(self) -> StructType:
-        """Return the columns of the batches that tasks make."""
-        return add_counts(self.schema) if self.counted else self.schema
+    def ages(self) -> OlderPositions:
+        """Return the meaning of older positions in the table."""
+        return OlderPositions(self.table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
     def list_count_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the batch with a task's counts, after its rows, if they are wanted."""
@@ -96,12 +88,76 @@ def fold_keyless_rows(
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
-    ages = plan.clearings.ages
-    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=ages) as rows:
-        for changes, locations in group_changes(plan, partition, columns.names, columns, counts):
+    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=plan.ages) as rows:
+        for changes, locations in group_changes(plan, partition, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()
         report_left_out(plan, rows.left_out, counts)
+
+
+def make_batches(plan: GroupPlan, results: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Yield batches of rows, or of a history, as many as the plan allows."""
+    schema: pa.Schema = arrow_schema(plan.output)
+    left = plan.limit
+    for table in results:
+        _check_keys(plan, table)
+        for begin in range(0, len(table), BATCH_EVENTS):
+            part = table.slice(begin, BATCH_EVENTS)
+            if left is not None:
+                part = part.slice(0, left)
+                left -= len(part)
+            arrays = [_make_column(plan, part, schema.field(number)) for number in range(len(plan.schema))]
+            if plan.counted:
+                arrays.append(make_null_counts(len(part)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if left == 0:
+                return
+
+
+def _check_keys(plan: GroupPlan, table: pa.Table) -> None:
+    for name in list_key_columns(plan.table.settings):
+        column = table.column(name_value(name))
+        if column.null_count:
+            event = f"A change of stream {plan.table.stream}"
+            if "offset" in table.column_names:  # a history lacks it
+                row = pc.index(column.is_null(), True).as_py()
+                segment = make_segment_name(plan.table.stream, int(read_numbers(table, "segment")[row]))
+                event = f"The event at offset {read_numbers(table, 'offset')[row]} of segment {segment}"
+            raise MalformedEventError(
+                f"{event} has no value in column '{name}', which is part of the primary key. Read the table's "
+                "changelog."
+            )
+
+
+def _make_column(plan: GroupPlan, table: pa.Table, field: pa.Field) -> pa.Array:
+    match field.name:
+        case name if name in plan.columns.names or name_value(name) in table.column_names:
+            array = table.column(name_value(name)).combine_chunks()
+            return array if array.type == field.type else array.cast(field.type)
+        case hidden_columns.FORMER_ROW:
+            columns = [_make_column(plan, table, member) for member in field.type]
+            return pa.StructArray.from_arrays(columns, fields=list(field.type))
+        case "_change_type":
+            return pc.take(_KINDS, table.column("change").combine_chunks())
+        case "_commit_version":
+            return table.column("version").combine_chunks()
+        case "_commit_timestamp":
+            times = read_numbers(table, "timestamp")
+            return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
+        case "_offset":
+            return pa.array(read_numbers(table, "offset"), pa.int64())
+        case "_segment":
+            return _name_segments(plan, table)
+        case "_event_pointer":
+            offset, length = (pa.array(read_numbers(table, name)).cast(pa.string()) for name in ("offset", "length"))
+            return pc.binary_join_element_wise(_name_segments(plan, table), ":", offset, "-", length, "")
+    return pa.nulls(len(table), field.type)
+
+
+def _name_segments(plan: GroupPlan, table: pa.Table) -> pa.Array:
+    ids = pa.array(read_numbers(table, "segment")).dictionary_encode()
+    names = [make_segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(ids.indices)
 
 
 def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
@@ -120,7 +176,7 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
 
 
 def group_changes(
-    plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
+    plan: GroupPlan, partition: GroupPartition, columns: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
     """Yield the changes of a group in order, with these columns in the rows' images; see `make_change_decoder`.
 
@@ -130,7 +186,7 @@ def group_changes(
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
-        decoder = make_change_decoder(plan, columns, cut_down)
+        decoder = make_change_decoder(plan, columns)
         letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
@@ -145,17 +201,17 @@ def group_changes(
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
-def make_change_decoder(plan: GroupPlan, columns: Sequence[str], cut_down: StructType) -> Decoder:
-    """Return the decoder of the part of the changelog that a fold needs.
+def make_change_decoder(plan: GroupPlan, columns: StructType) -> Decoder:
+    """Return the decoder of the part of the changelog that a fold needs: the key's columns, and these.
 
-    `cut_down` has nested columns without their unwanted parts. Without a primary key, `before` is whole, and there are
-    MARKS; with a key, only the marks that complete snapshots, if these matter.
+    Nested columns may lack unwanted parts. Without a primary key, `before` is whole, and there are MARKS; with a key,
+    only the marks that complete snapshots, if these matter.
     """
     table = plan.table
     full = changelog_schema(table.schema)
-    fields = {field.name: field for field in cut_down.fields}
-    image = StructType([StructField(name, fields.get(name, table.schema[name]).dataType, True) for name in columns])
     key = list_key_columns(table.settings)
+    fields = {field.name: field for field in [*(table.schema[name] for name in key), *columns.fields]}
+    image = StructType([StructField(name, field.dataType, True) for name, field in fields.items()])
     schema = StructType(
         [
             full["op"],
@@ -186,15 +242,14 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
-    decoder = make_change_decoder(plan, key, StructType([]))
+    decoder = make_change_decoder(plan, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
         for window in _read_windows(pravega, plan, piece):
             events, locations = _take_events(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
-                locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
-                for changes, where in _decode(plan, decoder, events.take(suspects), locations, Counts()):
+                for changes, where in _decode(plan, decoder, events.take(suspects), locations.take(suspects), Counts()):
                     reader.read(changes, where, clearings)
 
 
@@ -219,7 +274,7 @@ def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocati
 def _split_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
     events, locations = _take_events(window, segment)
     for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
-        yield events.part(first, last), locations.part(first, last)
+        yield events.part(first, last), locations.take(slice(first, last))
 
 
 def _decode(
@@ -236,7 +291,8 @@ def _decode(
     except Overfull:
         middle = len(events) // 2
         for begin, end in ((0, middle), (middle, len(events))):
-            yield from _decode(plan, decoder, events.part(begin, end), locations.part(begin, end), counts, letters)
+            part = locations.take(slice(begin, end))
+            yield from _decode(plan, decoder, events.part(begin, end), part, counts, letters)
         return
     if not bad:
         yield changes, locations

@@ -43,7 +43,7 @@ def _select_newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSli
     sealed = [piece for piece in slices if piece.segment_id not in current]
     kept = max(MOST_SEGMENTS - len(slices) + len(sealed), 0)
     sealed.sort(key=lambda piece: piece.segment_id)  # a segment's id begins with its epoch
-    return [*sealed[len(sealed) - kept if kept < len(sealed) else 0 :], *(p for p in slices if p.segment_id in current)]
+    return [*sealed[max(len(sealed) - kept, 0) :], *(piece for piece in slices if piece.segment_id in current)]
 
 
 def _read_tails(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> Iterator[EventBuffer]:

@@ -121,11 +121,6 @@ def _find_release() -> str:
         return ""
 
 
-def ask_for_files(folder: str) -> PlannedRows:
-    """Return what asks for the names of the files in a folder."""
-    return PlannedRows(0, None, (), (), folder)
-
-
 def remember(
     read: OpenRead, partitions: Sequence[GroupPartition], folder: str, files: Sequence[str], *, write: bool
 ) -> tuple[list[RememberedPartition], PlannedRows]:

@@ -10,116 +10,110 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
-from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import cut_slices
-from ..scan.counts import Counts, make_null_counts
+from ..scan.counts import Counts
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import BATCH_EVENTS, PlannedReader
+from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
 from ..tables.open_table import OpenRead
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
+from .group_reader import (
+    GroupPartition,
+    GroupPlan,
+    fold_keyless_rows,
+    group_changes,
+    make_batches,
+    report_left_out,
+)
 from .rows.clearing import Clearing
-from .rows.entries import name_value
-from .rows.names import UNKNOWN, Numbers, read_numbers
+from .rows.names import Numbers
 from .rows.row_history import RowHistory, Within
 from .states import WHOLE, RowStates, read_group
 from .truncations import SearchNeeded, find_truncations
 
 _LOG = logging.getLogger(__name__)
 
-_KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
-"""Spark's names of INSERT, DELETE, BEFORE, AFTER."""
-
 
 @dataclass(frozen=True)
 class ChangesPlan:
-    """The plan of all tasks. `truncations` are those of all segments; None if each task reads them all anyway."""
+    """The plan of all tasks.
+
+    `truncations` are those among the events, of all segments; `past` are those among earlier events, for the changes
+    after these. Either is None if each task reads them all anyway.
+    """
 
     rows: GroupPlan
     bounds: Bounds
     truncations: tuple[Clearing, ...] | None
-
-
-class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
-    """One partition for each group, with the changes of its rows in order."""
-
-    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-        """Read the changes of the group's rows."""
-        counts = Counts()
-        yield from self._changes(partition, counts)
-        yield from self._plan.rows.list_count_batches(counts)
-
-    def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
-        plan = self._plan
-        if not list_key_columns(plan.rows.table.settings):
-            names = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            for table in fold_keyless_rows(plan.rows, partition, names, counts, plan.bounds):
-                yield from _make_output(plan.rows, table)
-            return
-        with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
-            yield from _feed_history(plan.rows, history, partition, counts)
-            for table in history.finish():
-                yield from _make_output(plan.rows, table)
-            report_left_out(plan.rows, history.left_out, counts)
+    past: tuple[Clearing, ...] | None = None
 
 
 @dataclass
-class NewChangesPartition(InputPartition):
-    """The new events of a group of segments, and the rows before them.
+class ChangesPartition(InputPartition):
+    """The events of a group of segments, and for a stream of changes the rows before them.
 
     `before` are the files of the states of these rows, the newest first; they are of several groups if segments were
     merged. `past` are the events that led to these rows, if their states are unknown. `after` names the new state.
     """
 
-    new: GroupPartition
-    before: tuple[tuple[str, ...], ...]
-    past: GroupPartition | None
-    after: str
+    events: GroupPartition
+    before: tuple[tuple[str, ...], ...] = ()
+    past: GroupPartition | None = None
+    after: str | None = None
 
 
-@dataclass(frozen=True)
-class NewChangesPlan:
-    """The plan of all tasks. `truncations` are those among the new events, `past` those among earlier ones."""
+class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
+    """One partition for each group, with the changes of its rows in order.
 
-    rows: GroupPlan
-    bounds: Bounds
-    past: tuple[Clearing, ...] | None
-    truncations: tuple[Clearing, ...] | None
+    In a stream, these are the groups that have new events, or rows that a new truncation deletes.
+    """
 
+    def batches(self, partition: ChangesPartition) -> Iterator[pa.RecordBatch]:
+        """Read the changes of the group's rows."""
+        plan, counts = self._plan.rows, Counts()
+        if list_key_columns(plan.table.settings):
+            changes = self._list_changes(partition, counts)
+        else:
+            names = [name for name in plan.schema.names if name in plan.table.schema.names]
+            changes = fold_keyless_rows(plan, partition.events, names, counts, self._plan.bounds)
+        yield from make_batches(plan, changes)
+        yield from plan.list_count_batches(counts)
 
-class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
-    """One partition for each group that has new events, or rows that a new truncation deletes."""
+    def _list_changes(self, partition: ChangesPartition, counts: Counts) -> Iterator[pa.Table]:
+        plan = self._plan
+        with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
+            if partition.after is None:
+                yield from _feed_history(plan.rows, history, partition.events, counts)
+                yield from history.finish()
+            else:
+                yield from self._go_on(history, partition, partition.after, counts)
+            report_left_out(plan.rows, history.left_out, counts)
 
-    def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
-        """Read the new changes of the group's rows."""
-        plan, states, counts = self._plan, RowStates(), Counts()
-        before = partition.before
+    def _go_on(
+        self, history: RowHistory, partition: ChangesPartition, after: str, counts: Counts
+    ) -> Iterator[pa.Table]:
+        """Continue from the states before the events, and write the one after them."""
+        states, before = RowStates(), partition.before
         if partition.past is not None:
-            before = (self._read_past(partition.past, partition.after, states),)
+            before = (self._read_past(partition.past, after, states),)
         with ExitStack() as opened:
-            history = opened.enter_context(_make_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _feed_history(plan.rows, history, partition.new, counts)
+            yield from _feed_history(self._plan.rows, history, partition.events, counts)
             # A state that was read from past events is in no checkpoint, and cannot be extended.
             changed = partition.past is None and len(before) == 1 and states.has_to_be_extended(before[0])
-            state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
-            for table in history.finish(state.add, changed=changed):
-                yield from _make_output(plan.rows, table)
+            state = opened.enter_context(states.write(after, [name for files in before for name in files]))
+            yield from history.finish(state.add, changed=changed)
             state.whole = history.kept_all
-            report_left_out(plan.rows, history.left_out, counts)
-        yield from plan.rows.list_count_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""
@@ -142,45 +136,12 @@ def _make_history(rows: GroupPlan, truncations: Sequence[Clearing] | None, withi
     key = list_key_columns(rows.table.settings)
     # All columns are compared, so that a change does not depend on the requested columns.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.ages)
 
 
-def _feed_history(
-    rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts
-) -> Iterator[pa.RecordBatch]:
-    key = list_key_columns(rows.table.settings)
-    columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
-    for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
-        for table in history.feed(changes, locations):
-            yield from _make_output(rows, table)
-
-
-def _make_output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
-    schema: pa.Schema = arrow_schema(plan.output)
-    for name in list_key_columns(plan.table.settings):
-        if history.column(name_value(name)).null_count:
-            raise MalformedEventError(
-                f"A change of stream {plan.table.stream} has no value in column '{name}', which is part of the "
-                "primary key. Read the table's changelog."
-            )
-    for begin in range(0, len(history), BATCH_EVENTS):
-        part = history.slice(begin, BATCH_EVENTS)
-        arrays = [_make_column(part, schema.field(number)) for number in range(len(plan.schema))]
-        if plan.counted:
-            arrays.append(make_null_counts(len(part)))
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _make_column(history: pa.Table, field: pa.Field) -> pa.Array:
-    if field.name == "_change_type":
-        return pc.take(_KINDS, history.column("change").combine_chunks())
-    if field.name == "_commit_version":
-        return history.column("version").combine_chunks()
-    if field.name == "_commit_timestamp":
-        times = read_numbers(history, "timestamp")
-        return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
-    array = history.column(name_value(field.name)).combine_chunks()
-    return array if array.type == field.type else array.cast(field.type)
+def _feed_history(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.Table]:
+    for changes, locations in group_changes(rows, group, rows.table.schema, counts):
+        yield from history.feed(changes, locations)
 
 
 def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedScan:
@@ -199,7 +160,7 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> Planne
     if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     partitions = make_partitions(read.pravega, read.table, groups)
-    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), partitions)
+    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), [*map(ChangesPartition, partitions)])
     return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
 

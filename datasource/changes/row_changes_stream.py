@@ -7,7 +7,7 @@ its place. If it comes late, after later changes of rows of other segments, it d
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql.types import StructType
@@ -30,8 +30,8 @@ from ..tables.stream_table import StreamTable
 from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
-from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, make_row_changes_plan
-from .rows.clearing import Clearing
+from .row_changes import ChangesPartition, ChangesPlan, ChangesReader, make_row_changes_plan
+from .rows.clearing import Clearing, list_members
 from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
 from .truncations import SearchNeeded, find_truncations
 
@@ -83,6 +83,10 @@ class ChangesBatch:
     groups: SegmentGroups
     search: Search
 
+    def list_cuts(self) -> list[StreamCut]:
+        """Return where the query began, and the begin and the end of the batch."""
+        return [(self.since.begin or self.since).cut, self.since.cut, self.until.cut]
+
 
 def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
     """Fix what a batch reads."""
@@ -95,8 +99,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         rows_before = KnownRows(query)
     new = measure_slices(read, since.cut, until.cut)
     # The segments where the query began show the groups even if retention has removed those in between.
-    cuts = ((since.begin or since).cut, since.cut, until.cut)
-    segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
+    segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in batch.list_cuts()))
     groups = batch.groups.get(frozenset(segments), lambda: _find_groups(pravega, stream, segments))
     several = len(segments) > 1
     truncations = find_truncations(pravega, plan, new, batch.search) if several else None
@@ -121,13 +124,13 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         return make_partitions(pravega, table, parts)
 
     partitions = [
-        NewChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
+        ChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
         for group, new_events, past_events in zip(
             touched, make_partitions_of(new), make_partitions_of(past), strict=True
         )
         for name in [states.name_after(group, before[group])]
     ]
-    reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, truncations), partitions)
+    reader = ChangesReader(ChangesPlan(plan, changes.bounds(), truncations, old), partitions)
     tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),
@@ -156,33 +159,26 @@ class _States:
     def __init__(
         self, query: str, rows_before: KnownRows | None, batch: ChangesBatch, truncations: Sequence[Clearing]
     ) -> None:
-        self._known, self._checkpoint, self._since, self._until = (
-            rows_before,
-            batch.checkpoint,
-            batch.since,
-            batch.until,
-        )
-        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in truncations]
+        self._known, self._batch, self._files = rows_before, batch, batch.checkpoint.files
+        self._found = [list_members(one)[:3] for one in truncations]
         # Executors keep files of several queries, and of several clusters.
-        self._query = hash_values(query, self._checkpoint.location)
-        last = max((read_number(name) for name in self._checkpoint.files if is_state(name)), default=0)
-        self._next = (
-            KnownRows(query, last + 1) if rows_before is None else replace(rows_before, number=rows_before.number + 1)
-        )
+        self._query = hash_values(query, batch.checkpoint.location)
+        last = max((read_number(name) for name in self._files if is_state(name)), default=0)
+        self._next = rows_before or KnownRows(query, last)
+        self._next = replace(self._next, number=self._next.number + 1)
 
     def list_files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
         """Return the files of a group's state, or of several if groups have become one; None if it is unknown."""
         if self._known is None:
             return None
-        files = [
-            self._known.files(segment, self._checkpoint.files) for segment in sorted(group & self._known.states.keys())
-        ]
+        files = [self._known.files(segment, self._files) for segment in sorted(group & self._known.states.keys())]
         return None if None in files else tuple(one for one in files if one is not None)
 
     def name_after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
         """Name the state of a group after the batch."""
         offsets = [
-            sorted((segment, at) for segment, at in cut.positions.items() if segment in group) for cut in self._cuts()
+            sorted((segment, at) for segment, at in cut.positions.items() if segment in group)
+            for cut in self._batch.list_cuts()
         ]
         former = [list_state_names(files)[0] for files in before or ()]
         number = self._next.number
@@ -196,15 +192,10 @@ class _States:
         self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
         return name
 
-    def _cuts(self) -> list[StreamCut]:
-        return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
-
     def plan_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
-        existing, retain = self._checkpoint.files, self._checkpoint.retain
-        return PlannedRows(
-            self._next.number, self._next.to_json(), tuple(self._next.obsolete(existing, retain)), tuple(tasks)
-        )
+        obsolete = self._next.obsolete(self._files, self._batch.checkpoint.retain)
+        return PlannedRows(self._next.number, self._next.to_json(), tuple(obsolete), tuple(tasks))
 
 
 def _find_groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:

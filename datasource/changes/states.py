@@ -10,15 +10,14 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ..workers.local_directories import list_local_directories
-from .rows.clearing import Clearings, Mark, Truncation
-from .rows.names import Moment
+from .rows.clearing import Clearings, list_members, read_clearing
 from .rows.row_history import RowState
 
 WHOLE, PART = ".whole", ".part"
@@ -158,7 +157,10 @@ class RowStates:
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
             entries = [_read_tables(stream) for stream in streams]
-            yield RowState(head["origins"], _read_clearings(head), entries, head.get("events"))
+            cleared = Clearings()
+            # Earlier releases did not keep marks.
+            cleared.update(read_clearing(*members) for members in (*head["cleared"], *head.get("marks", ())))
+            yield RowState(head["origins"], cleared, entries, head.get("events"))
 
     def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -175,8 +177,10 @@ class RowStates:
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
         os.close(number)
         try:
-            with StateWriter(path) as writer:
+            with pa.OSFile(path, "wb") as target:
+                writer = StateWriter(target)
                 yield writer
+                writer.close()
             if sealed:
                 _seal(path)
             file = name + (WHOLE if writer.whole else PART)
@@ -212,22 +216,18 @@ class RowStates:
 class StateWriter:
     """A file that takes a state part by part; the first part has its head. `whole`: it has the rows of all keys."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, file: pa.NativeFile) -> None:
         self.whole = True
-        self._path = path
+        self._file = file
         self._head: dict[bytes, bytes] | None = None
-        self._file: pa.OSFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[one.origin, one.segment, astuple(one.moment)] for one in state.cleared]
-            marks = [
-                [mark.origin, mark.segment, astuple(mark.moment), mark.ends, mark.table] for mark in state.cleared.marks
-            ]
-            marks.sort(key=lambda mark: mark[1:])
-            head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
+            marks = sorted(map(list_members, state.cleared.marks), key=lambda mark: mark[1:])
+            truncations = [*map(list_members, state.cleared.truncations)]
+            head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncations, "marks": marks}
             if state.events is not None:
                 head["events"] = state.events
             self._head = {b"head": json.dumps(head).encode()}
@@ -238,22 +238,12 @@ class StateWriter:
     def _open(self, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         assert self._head is not None
         if self._writer is None:
-            self._file = pa.OSFile(self._path, "wb")
             self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(self._head))
         return self._writer
 
-    def __enter__(self) -> StateWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            if error[0] is None:
-                self._open(pa.schema([]))
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            if self._file is not None:
-                self._file.close()
+    def close(self) -> None:
+        """Write the end. A state of no rows has a file, too."""
+        self._open(pa.schema([])).close()
 
 
 def _seal(path: str) -> None:
@@ -267,12 +257,3 @@ def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
     for batch in stream:
         if batch.num_columns:  # a state of no rows has none
             yield pa.Table.from_batches([batch])
-
-
-def _read_clearings(head: Any) -> Clearings:
-    cleared = Clearings()
-    for origin, segment, (position, *rest) in head["cleared"]:
-        cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))
-    for origin, segment, (position, *rest), *more in head.get("marks", ()):  # which earlier releases did not keep
-        cleared.add(Mark(origin, segment, Moment(tuple(position), *rest), *more))
-    return cleared

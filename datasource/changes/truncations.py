@@ -11,7 +11,7 @@ import logging
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -33,8 +33,7 @@ from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection, hash_config
 from .group_planning import can_clear_rows, make_partitions
 from .group_reader import GroupPartition, GroupPlan, find_clearings
-from .rows.clearing import AllClearings, Clearing, Mark, Truncation
-from .rows.names import Moment
+from .rows.clearing import AllClearings, Clearing, list_members, read_clearing
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,6 +56,16 @@ class SearchedRanges:
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
+    @classmethod
+    def of(cls, ranges: Mapping[int, tuple[int, int]], clearings: Iterable[Clearing]) -> SearchedRanges:
+        """Return searched ranges with the clearings that lie in them, in order."""
+        within = []
+        for clearing in set(clearings):
+            first, last = ranges.get(clearing.segment, (0, 0))
+            if first <= clearing.moment.offset < last:
+                within.append(clearing)
+        return cls(ranges, tuple(sorted(within, key=lambda one: (one.segment, one.moment.offset))))
+
     def list_unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return the parts of slices that are not searched yet."""
         left = []
@@ -69,7 +78,7 @@ class SearchedRanges:
     def find_truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in slices, all of which are searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
-        return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
+        return SearchedRanges.of(ranges, self.truncations).truncations
 
     def join(self, other: SearchedRanges) -> SearchedRanges:
         """Return the union; if two ranges of a segment do not meet, only the longer one."""
@@ -80,27 +89,21 @@ class SearchedRanges:
                 ranges[segment] = min(first, mine[0]), max(last, mine[1])
             else:
                 ranges[segment] = max(mine, (first, last), key=lambda bounds: bounds[1] - bounds[0])
-        every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda truncation: (truncation.segment, truncation.moment.offset))
-        return SearchedRanges(ranges, tuple(truncation for truncation in ordered if _is_within(truncation, ranges)))
+        return SearchedRanges.of(ranges, (*self.truncations, *other.truncations))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
         """Return the part about these segments."""
         chosen = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in chosen}
-        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in chosen))
+        return SearchedRanges.of(ranges, self.truncations)
 
     def to_json(self) -> str:
         """Return a text from which `from_json` makes an equal object."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
         truncations: list[Any] = []
         marks: list[Any] = []
-        for truncation in self.truncations:
-            location = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
-            if isinstance(truncation, Mark):
-                marks.append([*location, truncation.ends, truncation.table])
-            else:
-                truncations.append(location)
+        for origin, segment, moment, *mark in map(list_members, self.truncations):
+            (marks if mark else truncations).append([origin, segment, *moment, *mark])
         value = {"format": _FORMAT, "ranges": ranges, "truncations": truncations, "marks": marks}
         return json.dumps(value, separators=(",", ":"))
 
@@ -111,19 +114,9 @@ class SearchedRanges:
         if value["format"] != _FORMAT:
             return cls()
         ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
-        truncations: list[Clearing] = [
-            Truncation(origin, segment, Moment(tuple(position), *rest))
-            for origin, segment, position, *rest in value["truncations"]
-        ]
-        for origin, segment, position, *rest, ends, of_table in value["marks"]:
-            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
-        truncations.sort(key=lambda truncation: (truncation.segment, truncation.moment.offset))
-        return cls(ranges, tuple(truncations))
-
-
-def _is_within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    first, last = ranges.get(truncation.segment, (0, 0))
-    return first <= truncation.moment.offset < last
+        members = (*value["truncations"], *value["marks"])
+        # A moment has four members.
+        return cls.of(ranges, [read_clearing(origin, at, more[:4], *more[4:]) for origin, at, *more in members])
 
 
 class TruncationMemory:
@@ -147,13 +140,11 @@ class TruncationMemory:
     def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add the result of a search of these slices."""
         try:
-            self._write(searched, slices)
-        except KeyValueTableNotFoundError:
             try:
+                self._write(searched, slices)
+            except KeyValueTableNotFoundError:
                 self._rows.create(1, KEY_LENGTH)
                 self._write(searched, slices)
-            except PermissionDeniedError:
-                self._remember_here(searched)
         except PermissionDeniedError:
             self._remember_here(searched)
 

@@ -6,6 +6,7 @@ are built together. Names of columns may differ from the table's in case: Oracle
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,17 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from ..core.arrow_types import arrow_schema, replace_char_types
+from ..core.batches import PayloadReader, read_each
 from ..core.columns import Problems, Rows, StructColumn
+from ..core.events import EventBuffer
+from ..core.framing import Undecodable
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
 from .encodings.encoded_values import make_image_column
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .feed import MARKS, POSITION_TYPE, replace_surrogates
-from .placeholders import Placeholder
+from .placeholders import Placeholder, PlaceholderSearch
 from .source_positions import read_positions
 
 _OF_ENVELOPES = frozenset(
@@ -58,15 +62,12 @@ class LetterCase:
         """Return whether a JSON event, by its bytes, can be a row without any of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
-    def of_row(self, row: Mapping[str, Any] | None) -> str | None:
-        """Return the same for a row without a schema."""
-        # Almost always the row has a known column.
-        if not row or not self._names.isdisjoint(row):
-            return None
-        return self.explain_misnamed(row)
+    def lacks_all(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row has none of the table's columns; almost always it has one."""
+        return self._names.isdisjoint(row)
 
 
-_IMAGES = ("before", "after")
+IMAGES = ("before", "after")
 
 
 Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
@@ -84,6 +85,11 @@ class SourceEncoding:
     before: FieldSchema | None
     after: FieldSchema | None
     rules: Rules
+
+    @property
+    def image(self) -> FieldSchema | None:
+        """Return the schema of rows; None if their events have none."""
+        return self.before if self.after is None else self.after
 
 
 class ChangeColumns:
@@ -113,25 +119,22 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Return whether exact digits of numbers matter in some column."""
-        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
+        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
-        rows = np.arange(len(changes))
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
         missing: dict[int, list[str]] = {}
-        if self._read & set(_IMAGES):
+        if self._read & set(IMAGES):
             self._check_names(changes, set(kinds), problems)
-        if self._read & {*_IMAGES, "unavailable"}:
+        if self._read & {*IMAGES, "unavailable"}:
             missing = self._take_placeholders(befores, afters, suspects)
         arrays = []
         for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
             name = spark_field.name
-            if name in _IMAGES:
-                assert isinstance(spark_field.dataType, T.StructType)
-                images = befores if name == "before" else afters
-                arrays.append(self._image(name, spark_field.dataType, images, kinds, rows, problems))
+            if name in IMAGES:
+                arrays.append(self._build_image(name, befores if name == "before" else afters, kinds, problems))
             elif name == "op":
                 arrays.append(pa.array(operations, pa.string()))
             elif name == "ts":
@@ -151,27 +154,23 @@ class ChangeColumns:
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
         """Note the changes whose columns have the table's names in another case."""
-        if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
+        with_schema = {kind for kind in kinds if kind is not None and self._find_encoding(kind).image is not None}
+        if all(kind is None or (kind in with_schema and self.explain_misnaming(kind) is None) for kind in kinds):
             return
-        for row, (_, before, after, _, _, kind) in enumerate(changes):
-            if kind is None:
-                continue
-            if self._has_schema(kind):
+        for number, (_, before, after, _, _, kind) in enumerate(changes):
+            row = before if after is None else after
+            reason = None
+            if kind in with_schema:
                 reason = self.explain_misnaming(kind)
-            else:
-                reason = self.letter_case.of_row(after if after is not None else before)
+            elif kind is not None and row and self.letter_case.lacks_all(row):
+                reason = self.letter_case.explain_misnamed(row)
             if reason is not None:
-                problems.add(row, reason)
-
-    def _has_schema(self, kind: Hashable) -> bool:
-        encoding = self._find_encoding(kind)
-        return encoding.before is not None or encoding.after is not None
+                problems.add(number, reason)
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
         """Return why changes with the schema of a kind are bad: they name columns in another case; else None."""
         if kind not in self._misnamed:
-            encoding = self._find_encoding(kind)
-            image = encoding.after if encoding.after is not None else encoding.before
+            image = self._find_encoding(kind).image
             self._misnamed[kind] = self.letter_case.explain_misnamed(image.fields) if image is not None else None
         return self._misnamed[kind]
 
@@ -195,42 +194,62 @@ class ChangeColumns:
                         missing.setdefault(row, []).append(column)
         return missing
 
-    def _image(
-        self,
-        name: str,
-        struct: T.StructType,
-        images: Sequence[Any],
-        kinds: Sequence[Hashable],
-        rows: Rows,
-        problems: Problems,
-    ) -> pa.Array:
+    def _build_image(self, name: str, images: Sequence[Any], kinds: Sequence[Hashable], problems: Problems) -> pa.Array:
+        rows: Rows = np.arange(len(images))
         distinct = set(kinds)
         distinct.discard(None)  # events that change no row
         if len(distinct) <= 1:
-            kind = next(iter(distinct), None)
-            return self._column(name, struct, kind).build(images, rows, problems)
+            return self.image(name, next(iter(distinct), None)).build(images, rows, problems)
         parts, positions = [], []
         for kind in [*distinct, None]:
             here = np.flatnonzero([other == kind for other in kinds])
             chosen = [images[number] for number in here.tolist()]
-            parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
+            parts.append(self.image(name, kind).build(chosen, rows[here], problems))
             positions.append(here)
         order = np.argsort(np.concatenate(positions), kind="stable")
         return pa.concat_arrays(parts).take(pa.array(order))
 
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """Return the column that reads a wanted image of changes from a kind of source."""
-        struct = self._struct[name].dataType
-        assert isinstance(struct, T.StructType)
-        return self._column(name, struct, kind)
-
-    def _column(self, name: str, struct: T.StructType, kind: Hashable) -> StructColumn:
+        """Return the column that reads an image of changes from a kind of source; it is empty if it is not wanted."""
         image = self._images.get((name, kind))
         if image is None:
             encoding = self._find_encoding(kind)
+            struct = self._struct[name].dataType if name in self._read else T.StructType([])
+            assert isinstance(struct, T.StructType)
             schema = encoding.before if name == "before" else encoding.after
             image = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return image
+
+
+class ChangeReader(PayloadReader):
+    """Parses each event as a change, and builds the columns of all. A subclass says how an event is parsed."""
+
+    strips_padding = True
+    """Whether NULs after an event are cut off before it is parsed."""
+
+    def __init__(self, columns: ChangeColumns, search: PlaceholderSearch | None = None) -> None:
+        """Take the wanted columns, and what finds the events that may contain the placeholder, if there is one."""
+        self.columns = columns
+        self.search = search
+
+    @abstractmethod
+    def change(self, payload: bytes, padded: bool) -> Change:
+        """Parse an event; see `PayloadReader.arrays` for `padded`. Raises Undecodable."""
+
+    def try_change(self, payload: bytes) -> Change:
+        """Parse an event. One that cannot be parsed counts as no change: reading it will report why."""
+        try:
+            return self.change(payload, False) if payload else NO_CHANGE
+        except Undecodable:
+            return NO_CHANGE
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if padded and self.strips_padding:
+            payloads = payloads.strip_nuls()
+        changes = read_each(
+            payloads, lambda payload: self.change(payload, padded) if payload else NO_CHANGE, problems, NO_CHANGE
+        )
+        return self.columns.arrays(changes, problems, () if self.search is None else self.search.suspects(payloads))
 
 
 def _has_exact_numbers(data_type: T.DataType) -> bool:
@@ -269,8 +288,7 @@ def _make_marks(sources: Sequence[Mapping[str, Any] | None], target: pa.StructTy
         if member.name != "row"
     }
     marks["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
-    absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays([marks[member.name] for member in target], fields=list(target), mask=absent)
+    return _make_struct(marks, sources, target)
 
 
 def _make_positions(sources: Sequence[Mapping[str, Any] | None], target: pa.StructType) -> pa.Array:
@@ -279,6 +297,11 @@ def _make_positions(sources: Sequence[Mapping[str, Any] | None], target: pa.Stru
         member.name: _make_timestamps(column) if member.name == "time" else pa.array(column, member.type)
         for member, column in zip(POSITION_TYPE, columns, strict=True)
     }
-    chosen = [arrays[member.name] for member in target]
+    return _make_struct(arrays, sources, target)
+
+
+def _make_struct(
+    members: Mapping[str, pa.Array], sources: Sequence[Mapping[str, Any] | None], target: pa.StructType
+) -> pa.Array:
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays(chosen, fields=list(target), mask=absent)
+    return pa.StructArray.from_arrays([members[member.name] for member in target], fields=list(target), mask=absent)

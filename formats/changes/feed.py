@@ -18,6 +18,7 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
+from ..core.arrow_types import find_arrow_type
 from ..core.columns import find_column
 from ..core.events import EventBuffer, EventPositions
 from ..core.format import Encoder, Format, Settings, find_format
@@ -235,15 +236,7 @@ def replace_surrogates(text: str) -> str:
     return text if text.isascii() else encode_utf8(text).decode()
 
 
-POSITION_TYPE = pa.struct(
-    [
-        ("origin", pa.string()),
-        ("major", pa.int64()),
-        ("minor", pa.int64()),
-        ("row", pa.int64()),
-        ("time", pa.timestamp("us", "UTC")),
-    ]
-)
+POSITION_TYPE = find_arrow_type(POSITION)
 """The Arrow type of POSITION."""
 
 

@@ -17,19 +17,24 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.batches import PayloadReader, UniformDecoder, read_each
-from ..core.columns import Problems, describe_kind
+from ..core.batches import UniformDecoder
+from ..core.columns import describe_kind
 from ..core.events import EventBuffer, EventPositions
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settings
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
-from .changelog_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
+from .changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    ChangeReader,
+    SourceEncoding,
+)
 from .encodings.settings import Rules
 from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, find_advice
 from .newest_schema import sample_columns
@@ -57,13 +62,9 @@ class MaxwellJsonFormat(JsonFormat):
         """Return the columns of all values with `infer-columns`=`sample`; None otherwise, or if there are no values."""
         if settings.get(INFER_COLUMNS) != "sample":
             return None
-        reader, rows = _MaxwellReader(StructType([])), []
-        for events in tails:
-            for payload in events.payloads():
-                try:
-                    rows += [image for image in reader.change(payload)[1:3] if image]
-                except Undecodable:
-                    continue  # reading it will say why
+        reader = _MaxwellReader(StructType([]))
+        images = [reader.try_change(payload)[1:3] for events in tails for payload in events.payloads()]
+        rows = [image for pair in images for image in pair if image]
         return sample_columns(reversed(rows), [DEFAULT_UNAVAILABLE_VALUE]) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
@@ -71,22 +72,14 @@ class MaxwellJsonFormat(JsonFormat):
         return EventBuffer.of([]).starts
 
 
-class _MaxwellReader(PayloadReader):
+class _MaxwellReader(ChangeReader):
     def __init__(self, schema: StructType) -> None:
         encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
-        self._columns = ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
+        super().__init__(ChangeColumns(schema, None, encoding.rules.placeholder, lambda kind: encoding))
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=bool(schema.fields))
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        if padded:
-            payloads = payloads.strip_nuls()
-        changes = read_each(payloads, self.change, problems, NO_CHANGE)
-        return self._columns.arrays(changes, problems, ())
-
-    def change(self, payload: bytes) -> Change:
+    def change(self, payload: bytes, padded: bool) -> Change:
         """Parse an event. Raises Undecodable for a payload that is not a Maxwell event."""
-        if not payload:
-            return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
             raise Undecodable(f"it should be a Maxwell event but is {describe_kind(event)}")

@@ -12,40 +12,39 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.spark_types import find_wider_number, is_valid_decimal
 from ..core.spark_visitor import join_path
-from .source_positions import Position
-
-_LogPosition = tuple[int, int, int]
+from .source_positions import NO_POSITION, read_position
 
 
 @dataclass
 class _Schema:
-    """The columns of a schema, with the newest changes that had it."""
+    """The columns of a schema, with the newest changes that had it.
+
+    `newest` has their last position by origin, and their last time; `last_events` their last event by segment.
+    """
 
     columns: T.StructType
-    logs: dict[str, _LogPosition] = field(default_factory=dict)
-    """The last position by origin."""
-    time: int | None = None
+    newest: dict[str | None, Any] = field(default_factory=dict)
     last_events: dict[int, int] = field(default_factory=dict)
-    """The last event by segment."""
 
     def is_older_than(self, other: _Schema) -> bool:
         """Return whether this schema is before the other by everything that gives an order."""
-        orders = [
-            _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
-        ]
-        if self.time is not None and other.time is not None:
-            orders.append(_compare(self.time, other.time))
+        orders = _compare(self.newest, other.newest)
         if not any(orders):
-            orders = [
-                _compare(last, other.last_events[tail])
-                for tail, last in self.last_events.items()
-                if tail in other.last_events
-            ]
+            orders = _compare(self.last_events, other.last_events)
         return any(order < 0 for order in orders) and not any(order > 0 for order in orders)
 
 
-def _compare(one: _LogPosition | int, other: _LogPosition | int) -> int:
-    return (one > other) - (one < other)  # type: ignore[operator]
+_TIME = None
+"""What stands for the time in `newest`, in place of an origin."""
+
+
+def _compare(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> list[int]:
+    """Return -1, 0 or 1 for each key that both have: whether the first value is less."""
+    return [(one[key] > other[key]) - (one[key] < other[key]) for key in one.keys() & other.keys()]
+
+
+def _note(latest: dict[Any, Any], key: Hashable, value: Any) -> None:
+    latest[key] = max(latest.get(key, value), value)
 
 
 class SchemasSeen:
@@ -59,26 +58,25 @@ class SchemasSeen:
         self,
         key: Hashable,
         columns: Callable[[], T.StructType],
-        position: Position,
+        source: Mapping[str, Any] | None,
         time: int | None,
         location: tuple[int, int],
     ) -> None:
         """Note the schema of an event: the one known by `key`, or else the result of `columns`.
 
-        `time`: the connector's time in microseconds since 1970, used if the position has none. `location`: the
+        `time`: the connector's time in microseconds since 1970, used if the source block has none. `location`: the
         number of the segment, and of the event in it.
         """
         schema = self._by_key.get(key)
         if schema is None:
             schema = self._by_key[key] = self._of(columns())
-        origin, major, minor, row, committed = position
-        if origin is not None and major is not None and minor is not None and row is not None:
-            schema.logs[origin] = max(schema.logs.get(origin, (0, 0, 0)), (major, minor, row))
-        moment = time if committed is None else committed
-        if moment is not None:
-            schema.time = moment if schema.time is None else max(schema.time, moment)
+        origin, major, minor, row, committed = NO_POSITION if source is None else read_position(source)
+        if origin is not None:
+            _note(schema.newest, origin, (major, minor, row))
+        if committed is not None or time is not None:
+            _note(schema.newest, _TIME, time if committed is None else committed)
         segment, event = location
-        schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
+        _note(schema.last_events, segment, event)
 
     def _of(self, columns: T.StructType) -> _Schema:
         entry = next((schema for schema in self._schemas if schema.columns == columns), None)
@@ -94,7 +92,7 @@ class SchemasSeen:
         """
         newest = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
         newest = newest or self._schemas
-        newest.sort(key=lambda schema: schema.time or 0, reverse=True)
+        newest.sort(key=lambda schema: schema.newest.get(_TIME, 0), reverse=True)
         return merge_columns([schema.columns for schema in newest]) if newest else None
 
 

@@ -32,32 +32,16 @@ _LIMIT = 1 << 63
 
 def read_micros(block: Mapping[str, Any]) -> int | None:
     """Return the time of a source block or an envelope. Newer versions also have it in finer units."""
-    for key, scale in (("ts_us", 1), ("ts_ms", 1_000)):
-        value = block.get(key)
-        if type(value) is int:
-            return value * scale
-    return None
+    micros = block.get("ts_us")
+    if type(micros) is int:
+        return micros
+    millis = block.get("ts_ms")
+    return millis * 1_000 if type(millis) is int else None
 
 
 def read_positions(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
     """Return the position of each source block, NO_POSITION where there is none."""
-    origins: dict[tuple[Any, Any, Any], str] = {}
-    positions: list[Position] = []
-    for source in sources:
-        if source is None:
-            positions.append(NO_POSITION)
-            continue
-        lsn = source.get("lsn")
-        if type(lsn) is not int or not 0 <= lsn < _LIMIT:
-            positions.append(read_position(source))
-            continue
-        names = str(source.get("connector")), str(source.get("name")), str(source.get("db"))
-        origin = origins.get(names)
-        if origin is None:
-            origin = origins[names] = _make_origin(source)
-        micros = source.get("ts_us")
-        positions.append((origin, lsn, 0, 0, micros if type(micros) is int else read_micros(source)))
-    return positions
+    return [NO_POSITION if source is None else read_position(source) for source in sources]
 
 
 def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
@@ -152,9 +136,6 @@ SOURCE_TYPE = pa.struct(
 
 _MILLI = pa.scalar(1000, pa.int64())
 
-_Numbers = npt.NDArray[np.int64]
-_Mask = npt.NDArray[np.bool_]
-
 
 def make_timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
     """Make timestamps from microseconds, or from milliseconds where there are none; null beyond the year 9999."""
@@ -178,28 +159,25 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
         origins = _make_origins(block, ("connector", "name", "db"))
         return {"origin": origins, "major": make_array(lsn), "minor": zero, "row": zero, "time": times}
     offsets = _fill(block["pos"], -1)
-    by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
+    prefixes, files = _split_binlog_names(block["file"])
+    by_binlog = block["lsn"].is_null().to_numpy(False) & (offsets >= 0) & (files >= 0)
     origin = pa.nulls(count, pa.string())
-    numbers: dict[str, tuple[_Numbers, _Mask]] = {
-        name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ("major", "minor", "row")
+    for chosen, members in ((by_lsn, ("name", "db")), (by_binlog, ("name", "server_id", "prefix"))):
+        if chosen.any():
+            origins = _make_origins({**block, "prefix": prefixes}, ("connector", *members))
+            origin = pc.if_else(pa.array(chosen), origins, origin)
+    numbers = {
+        "major": np.where(by_lsn, lsn, files),
+        "minor": np.where(by_lsn, 0, offsets),
+        "row": np.where(by_lsn, 0, np.maximum(_fill(block["row"], 0), 0)),
     }
-    if by_lsn.any():
-        origin = pc.if_else(pa.array(by_lsn), _make_origins(block, ("connector", "name", "db")), origin)
-        for name, values in (("major", lsn), ("minor", 0), ("row", 0)):
-            _put(numbers[name], by_lsn, np.broadcast_to(values, count))
-    if by_binlog.any():
-        prefixes, files = _split_binlog_names(block["file"])
-        is_complete = by_binlog & (offsets >= 0) & (files >= 0)
-        texts = _make_origins({**block, "prefix": prefixes}, ("connector", "name", "server_id", "prefix"))
-        origin = pc.if_else(pa.array(is_complete), texts, origin)
-        for name, values in (("major", files), ("minor", offsets), ("row", np.maximum(_fill(block["row"], 0), 0))):
-            _put(numbers[name], is_complete, values)
-    arrays = {"origin": origin} | {name: pa.array(values, mask=~is_set) for name, (values, is_set) in numbers.items()}
+    unread = ~by_lsn & ~by_binlog
+    arrays = {"origin": origin} | {name: pa.array(values, mask=unread) for name, values in numbers.items()}
     arrays["time"] = times
     tells = np.zeros(count, np.bool_)
     for name in ("file", "change_lsn", "scn"):
         tells |= block[name].is_valid().to_numpy(False)
-    others = np.flatnonzero(~by_lsn & ~by_binlog & tells)
+    others = np.flatnonzero(unread & tells)
     if len(others):
         _replace_one_by_one(source, others, arrays)
     return arrays
@@ -219,7 +197,7 @@ def _repeat(text: bytes, count: int) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
 
 
-def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
+def _replace_one_by_one(source: pa.StructArray, rows: Numbers, arrays: dict[str, pa.Array]) -> None:
     """Replace the members at these rows by what `read_positions` finds."""
     positions = read_positions(source.take(pa.array(rows)).to_pylist())
     order = np.arange(len(source))
@@ -229,7 +207,7 @@ def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str
         arrays[name] = both.take(pa.array(order))
 
 
-def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
+def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, Numbers]:
     """Split the names of binlog files into prefixes and numbers, -1 where there is no number."""
     coded = files.dictionary_encode()
     parts = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
@@ -238,17 +216,12 @@ def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
     return prefixes, numbers[_fill(coded.indices, len(parts))]
 
 
-def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None:
-    column[0][where] = values[where]
-    column[1][where] = True
-
-
 def _write_text(values: pa.Array) -> pa.Array:
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
     return pc.fill_null(texts, "None") if texts.null_count else texts
 
 
-def _fill(values: pa.Array, value: int) -> _Numbers:
+def _fill(values: pa.Array, value: int) -> Numbers:
     whole = pc.fill_null(values, value) if values.null_count else values
-    numbers: _Numbers = whole.to_numpy(zero_copy_only=False)
+    numbers: Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers

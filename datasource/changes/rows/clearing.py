@@ -10,14 +10,14 @@ its last row has come, and then replaces everything that was there when it began
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from .names import (
-    NUMBERS,
     POSITION,
     SNAPSHOT,
     UNKNOWN,
@@ -25,9 +25,8 @@ from .names import (
     Mask,
     Moment,
     Names,
-    OlderPositions,
     is_position_older,
-    read_numbers,
+    read_columns,
 )
 
 BEGINS = ("first", "first_in_data_collection")
@@ -113,8 +112,7 @@ class CompleteSnapshot:
 
 def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
     """Return which entries have an older position than this one."""
-    count = len(numbers["major"])
-    return is_position_older([numbers[name] for name in POSITION], [np.full(count, number) for number in position])
+    return is_position_older([numbers[name] for name in POSITION], position)
 
 
 def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
@@ -152,7 +150,7 @@ class Truncation:
     segment: int
     moment: Moment
 
-    def clears(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
+    def clears(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, were made before this.
 
         For changes of the same origin the position decides, unless the times contradict it. In that case, for rows of
@@ -167,19 +165,16 @@ class Truncation:
         if not comparable.any():
             return by_place
         by_position = has_older_position(moment.position, numbers)
-        time = np.full(len(ts), moment.time)
-        decided = comparable & ~ages.find_contradicted(by_position, numbers["time"], time)
+        decided = comparable & ~names.ages.find_contradicted(by_position, numbers["time"], moment.time)
         cleared: Mask = np.where(decided, by_position, by_place)
         return cleared
 
-    def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
+    def is_before(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [np.full(len(comparable), number) for number in moment.position]
-        by_position = is_position_older(position, [numbers[name] for name in POSITION])
-        time = np.full(len(comparable), moment.time)
-        decided = comparable & ~ages.find_contradicted(by_position, time, numbers["time"])
+        by_position = is_position_older(moment.position, [numbers[name] for name in POSITION])
+        decided = comparable & ~names.ages.find_contradicted(by_position, moment.time, numbers["time"])
         by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
         elsewhere = np.where(decided, by_position, by_time)
         after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
@@ -190,14 +185,26 @@ Clearing = Truncation | Mark
 """An event that removes rows of other events: a truncation, or a mark of a snapshot that may be complete."""
 
 
+def list_members(clearing: Clearing) -> list[Any]:
+    """Return the values of a clearing for JSON, from which `read_clearing` makes an equal one."""
+    mark = [clearing.ends, clearing.table] if isinstance(clearing, Mark) else []
+    return [clearing.origin, clearing.segment, list(astuple(clearing.moment)), *mark]
+
+
+def read_clearing(origin: str | None, segment: int, moment: Sequence[Any], *mark: Any) -> Clearing:
+    """Return the clearing with these values; states of earlier releases have marks without a table."""
+    position, *rest = moment
+    location = origin, segment, Moment(tuple(position), *rest)
+    return Mark(*location, *mark) if mark else Truncation(*location)
+
+
 @dataclass
 class Clearings:
     """The truncations that matter, by origin and segment, and the marks of snapshots.
 
-    A truncation that another one covers is left out. `ages` says what older positions mean.
+    A truncation that another one covers is left out.
     """
 
-    ages: OlderPositions = OlderPositions.BY_TIME
     last: dict[tuple[str | None, int], list[Moment]] = field(default_factory=dict)
     marks: set[Mark] = field(default_factory=set)
 
@@ -211,45 +218,45 @@ class Clearings:
             moments[:] = [moment for moment in moments if not clearing.moment.covers(moment)]
             moments.append(clearing.moment)
 
-    def update(self, other: Clearings) -> None:
-        """Note all that another object has."""
-        for truncation in other:
-            self.add(truncation)
-        self.marks |= other.marks
+    def update(self, clearings: Iterable[Clearing]) -> None:
+        """Note all of these."""
+        for clearing in clearings:
+            self.add(clearing)
 
     def snapshots(self) -> list[CompleteSnapshot]:
         """Return the complete snapshots, in their order."""
         return find_complete(self.marks)
 
-    def __iter__(self) -> Iterator[Truncation]:
-        return (
-            Truncation(*origin_and_segment, moment)
-            for origin_and_segment, moments in self.last.items()
-            for moment in moments
-        )
+    @property
+    def truncations(self) -> list[Truncation]:
+        """Return the truncations that matter."""
+        return [Truncation(*at, moment) for at, moments in self.last.items() for moment in moments]
+
+    def __iter__(self) -> Iterator[Clearing]:
+        yield from self.truncations
+        yield from self.marks
 
     def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.find_cleared_numbers({name: read_numbers(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers(read_columns(entries), names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, are cleared."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
-        for truncation in self:
-            gone |= truncation.clears(numbers, names, self.ages)
+        for truncation in self.truncations:
+            gone |= truncation.clears(numbers, names)
         for snapshot in self.snapshots():
             gone |= snapshot.clears(numbers, names)
         return gone
 
 
+@dataclass
 class AllClearings(Clearings):
     """Remembers all truncations, not only those that matter."""
 
-    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
-        super().__init__(ages)
-        self.all: list[Truncation] = []
+    all: list[Truncation] = field(default_factory=list)
 
     def add(self, clearing: Clearing) -> None:
         """Note a truncation or mark."""

@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
-from .fold import KeyFold, LeftOut
-from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers
-from .order import KeyOrder, find_last, replace_columns, take_rows
+from .fold import KeyFold, LeftOut, Reduction
+from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers, replace_columns
+from .order import KeyOrder, find_last, take_rows
 from .row_history import RowState
 
 
@@ -43,11 +43,11 @@ class CurrentRows(KeyFold):
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
         """Begin without rows. `columns` are those to return, without the key's; `memory` is in bytes."""
-        self._names = Names()
-        self.clearings = Clearings(ages)
+        self._names = Names(ages)
+        self.clearings = Clearings()
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names, ages, self.left_out))
+        super().__init__(key, memory, _Latest(key, columns, self._names, self.left_out))
 
     def resume(self, state: RowState) -> None:
         """Continue where another fold ended, whose state is read when it is needed. Call this first."""
@@ -61,10 +61,8 @@ class CurrentRows(KeyFold):
 
         Truncations and marks of other segments than these are left out.
         """
-        own, cleared = set(segments), Clearings(self.clearings.ages)
-        for clearing in (*self.clearings, *self.clearings.marks):
-            if clearing.segment in own:
-                cleared.add(clearing)
+        own, cleared = set(segments), Clearings()
+        cleared.update(clearing for clearing in self.clearings if clearing.segment in own)
         return RowState(self._names.origin_texts, cleared, ())
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
@@ -91,37 +89,25 @@ class CurrentRows(KeyFold):
                 yield rows
 
 
-class _Latest:
+class _Latest(Reduction):
     """Keeps the one entry of each key that counts."""
 
-    def __init__(
-        self, key: tuple[str, ...], columns: tuple[str, ...], names: Names, ages: OlderPositions, left_out: LeftOut
-    ) -> None:
-        self._key, self._columns, self._names, self._ages, self._left_out = key, columns, names, ages, left_out
+    def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names, left_out: LeftOut) -> None:
+        self._key, self._columns, self._names, self._left_out = tuple(key), tuple(columns), names, left_out
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         last = find_last(entries, self._key)
         if last is not None:
             return take_rows(entries, last[self._is_remembered(entries, last)]), []
-        order = KeyOrder(entries, self._key, self._ages)
+        order = KeyOrder(entries, self._key, self._names)
         self._left_out.note(entries, order.left_out)
         indices = order.last[self._is_remembered(entries, order.entries[order.last])]
         indices = indices[np.argsort(order.entries[indices])]
-        state = order.take_entries(indices, self._columns, self._names)
+        state = order.take_entries(indices, self._columns)
         return replace_columns(state, time=order.newest(indices)), []
 
     def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
         """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
-        remembered: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (
-            read_numbers(entries, "origin")[last] >= 0
-        )
+        kind, origin = (read_numbers(entries, name)[last] for name in ("kind", "origin"))
+        remembered: Mask = (kind != DELETED) | (origin >= 0)
         return remembered
-
-    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        return state, [state]
-
-    def fork(self) -> _Latest:
-        return self
-
-    def has_to_read_all(self) -> bool:
-        return True

@@ -19,7 +19,7 @@ from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ
 from pyspark_pravega.formats.core.arrow_types import make_array
 
 from .clearing import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Clearings, Mark, Truncation
-from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls
+from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls, replace_columns
 
 _Codes = npt.NDArray[np.int32]
 
@@ -39,13 +39,13 @@ class EventLocations:
     offsets: Numbers
     lengths: Numbers
 
-    def part(self, first: int, last: int) -> EventLocations:
-        """Return the locations of the events from `first` to `last` - 1."""
-        return EventLocations(self.segment, self.offsets[first:last], self.lengths[first:last])
+    def take(self, events: slice | Numbers) -> EventLocations:
+        """Return the locations of some events."""
+        return EventLocations(self.segment, self.offsets[events], self.lengths[events])
 
     def without(self, events: Sequence[int]) -> EventLocations:
         """Return the locations of all but these events."""
-        return EventLocations(self.segment, np.delete(self.offsets, events), np.delete(self.lengths, events))
+        return self.take(np.delete(np.arange(len(self.offsets)), events))
 
 
 class EntryReader:
@@ -107,16 +107,13 @@ class EntryReader:
         """Add a deletion of the former key before each update that changed it."""
         where = np.searchsorted(chosen, moved)
         gone = table.take(make_array(where))
-        for name in table.column_names:
-            column_number = table.column_names.index(name)
-            column = name.removeprefix(VALUE)
-            if name.startswith(VALUE) and column in self._key:
-                gone = gone.set_column(column_number, name, before[column].take(make_array(moved)))
-            elif name.startswith(VALUE):
-                gone = gone.set_column(column_number, name, pa.nulls(len(moved), table.schema.field(name).type))
-            elif name in ("kind", "missing"):
-                value = DELETED if name == "kind" else 0
-                gone = gone.set_column(column_number, name, pa.array(np.full(len(moved), value, np.int64)))
+        for number, field in enumerate(gone.schema):
+            column = field.name.removeprefix(VALUE)
+            if column in self._key and field.name != column:
+                gone = gone.set_column(number, field.name, before[column].take(make_array(moved)))
+            elif field.name != column:
+                gone = gone.set_column(number, field.name, pa.nulls(len(moved), field.type))
+        gone = replace_columns(gone, kind=DELETED, missing=0)
         both = pa.concat_tables([gone, table])
         order = np.argsort(np.concatenate([where * 2, np.arange(len(table)) * 2 + 1]), kind="stable")
         return both.take(make_array(order))

@@ -9,10 +9,10 @@ and counted.
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,27 +33,27 @@ _FILE_BATCH = 1 << 22
 """Bytes of entries that are collected before they are written to their files."""
 
 
-class Reduction(Protocol):
-    """Reduces the entries of some keys."""
+class Reduction(ABC):
+    """Reduces the entries of some keys. The last state is the result, unless a subclass says otherwise."""
 
+    @abstractmethod
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Return the new state, from a state with newer entries after it, and the results so far.
 
         The entries are in many chunks; the state should be in one.
         """
-        ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Return the last state when all entries have come, and the last results."""
-        ...
+        return state, [state]
 
     def fork(self) -> Reduction:
         """Return the reduction for a part of the keys, whose entries so far are given again."""
-        ...
+        return self
 
     def has_to_read_all(self) -> bool:
         """Return whether keys without new entries may be among the results."""
-        ...
+        return True
 
 
 Former = Sequence[Iterable[pa.Table]]
@@ -143,9 +143,7 @@ class KeyFold:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _add_former(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> list[pa.Table]:
@@ -207,13 +205,9 @@ class _Files:
         for part, writer in self._writers.items():
             writer.close()
             path = Path(self._directory.name) / str(part)
-            yield self._part(path)
+            with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+                yield (pa.Table.from_batches([batch]) for batch in stream)
             path.unlink()
-
-    def _part(self, path: Path) -> Iterator[pa.Table]:
-        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-            for batch in stream:
-                yield pa.Table.from_batches([batch])
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.formats.changes.source_positions import compute_commit_versions
+from pyspark_pravega.formats.core.arrow_types import make_array
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -37,14 +38,14 @@ class OlderPositions(StrEnum):
     REDELIVERY = "redelivery"
     NEW_LOG = "new-log"
 
-    def find_contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
+    def find_contradicted(self, older: Mask, left: Numbers | int, right: Numbers | int) -> Mask:
         """Return where the times contradict the positions; `older` says where the left position is the older one."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
-        is_known = (left != UNKNOWN) & (right != UNKNOWN)
-        contradicted: Mask = is_known & np.where(older, left > right, left < right)
+        is_known = np.not_equal(left, UNKNOWN) & np.not_equal(right, UNKNOWN)
+        contradicted: Mask = is_known & np.where(older, np.greater(left, right), np.less(left, right))
         if self is OlderPositions.NEW_LOG:
-            contradicted |= ~is_known | (left == right)
+            contradicted |= ~is_known | np.equal(left, right)
         return contradicted
 
     def is_first_in_log(self, time: int, newest: int) -> bool:
@@ -57,11 +58,11 @@ class OlderPositions(StrEnum):
         return not are_known or time >= newest
 
 
-def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
+def is_position_older(left: Sequence[Numbers | int], right: Sequence[Numbers | int]) -> Mask:
     """Return where the left position is older than the right one; the first column counts most."""
-    result: Mask = left[-1] < right[-1]
+    result: Mask = np.less(left[-1], right[-1])
     for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
-        result = (a < b) | ((a == b) & result)
+        result = np.less(a, b) | (np.equal(a, b) & result)
     return result
 
 
@@ -114,9 +115,10 @@ class Moment:
 
 
 class Names:
-    """Numbers texts and sets that occur repeatedly."""
+    """Numbers texts and sets that occur repeatedly in the entries of a fold. `ages` says what older positions mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
+        self.ages = ages
         self._origins: dict[str, int] = {}
         self._texts: list[str] = []
         self.missing: list[frozenset[str]] = [frozenset()]
@@ -170,6 +172,19 @@ def read_numbers(entries: pa.Table, name: str) -> Numbers:
     """Return one of NUMBERS of all entries."""
     numbers: Numbers = entries.column(name).to_numpy()
     return numbers
+
+
+def read_columns(entries: pa.Table) -> Columns:
+    """Return all NUMBERS of entries by name."""
+    return {name: read_numbers(entries, name) for name in NUMBERS}
+
+
+def replace_columns(entries: pa.Table, **columns: Numbers | int) -> pa.Table:
+    """Return the entries with other numbers in these columns, or with one number in all of them."""
+    for name, numbers in columns.items():
+        array = make_array(numbers if isinstance(numbers, np.ndarray) else np.full(len(entries), numbers, np.int64))
+        entries = entries.set_column(entries.column_names.index(name), name, array)
+    return entries
 
 
 def fill_nulls(array: pa.Array, value: int) -> Numbers:

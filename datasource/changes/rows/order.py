@@ -26,6 +26,7 @@ from .names import (
     OlderPositions,
     is_position_older,
     read_numbers,
+    replace_columns,
 )
 
 
@@ -36,11 +37,12 @@ class KeyOrder:
     the last ones. `left_out` are the numbers of entries that do not count, because newer ones of their key came before.
     """
 
-    def __init__(self, table: pa.Table, key: Sequence[str], ages: OlderPositions) -> None:
-        """Sort the entries of a table by the columns of `key`; `ages` says what older positions mean."""
+    def __init__(self, table: pa.Table, key: Sequence[str], names: Names) -> None:
+        """Sort the entries of a table by the columns of `key`."""
         self._table = table
+        self._names = names
         groups = number_groups(table, key)
-        outdated = _find_outdated(table, groups, ages)
+        outdated = _find_outdated(table, groups, names.ages)
         self.left_out: Numbers = np.flatnonzero(outdated)
         kept = np.flatnonzero(~outdated)
         self.entries: Numbers = kept[_sort_numbers(groups[kept])]
@@ -66,7 +68,7 @@ class KeyOrder:
         former[self.first] = -1
         return former
 
-    def find_sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
+    def _find_sources(self, columns: Sequence[str], indices: Numbers) -> dict[str, pa.Array]:
         """Return, by column, the entry that has the value of each of the entries at these indices.
 
         This covers only columns for which an entry keeps the value of an earlier one of its key. Null if there is no
@@ -74,7 +76,9 @@ class KeyOrder:
         """
         missing = read_numbers(self._table, "missing")
         needed = {
-            name for number in np.unique(missing[self.entries[indices]]).tolist() for name in names.missing[number]
+            name
+            for number in np.unique(missing[self.entries[indices]]).tolist()
+            for name in self._names.missing[number]
         }
         sources: dict[str, pa.Array] = {}
         if not needed:
@@ -84,16 +88,18 @@ class KeyOrder:
         for column in columns:
             if column not in needed:
                 continue
-            without = np.array([column in columns_missing for columns_missing in names.missing])[missing[self.entries]]
+            without = np.array([column in columns_missing for columns_missing in self._names.missing])[
+                missing[self.entries]
+            ]
             former = np.maximum.accumulate(np.where(without, -1, every))[indices]
             has_source = former >= begins[indices]
             sources[column] = pa.array(np.where(has_source, self.entries[np.maximum(former, 0)], 0), mask=~has_source)
         return sources
 
-    def fill_in(self, columns: Sequence[str], names: Names) -> pa.Table:
+    def fill_in(self, columns: Sequence[str]) -> pa.Table:
         """Return the table with missing values filled in, as far as its entries count; itself if there are none."""
         table = self._table
-        for column, sources in self.find_sources(columns, names, np.arange(len(self.entries))).items():
+        for column, sources in self._find_sources(columns, np.arange(len(self.entries))).items():
             every, is_known = np.arange(len(table)), np.ones(len(table), np.bool_)
             every[self.entries] = pc.fill_null(sources, 0).to_numpy()
             is_known[self.entries] = sources.is_valid().to_numpy(zero_copy_only=False)
@@ -102,15 +108,15 @@ class KeyOrder:
             table = table.set_column(table.column_names.index(name), name, taken)
         if not read_numbers(table, "missing").any():
             return table
-        return replace_columns(table, missing=np.zeros(len(table), np.int64))
+        return replace_columns(table, missing=0)
 
-    def take_entries(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
+    def take_entries(self, indices: Numbers, columns: Sequence[str]) -> pa.Table:
         """Return the entries at these indices, with missing values filled in."""
         taken = take_rows(self._table, self.entries[indices])
-        for column, sources in self.find_sources(columns, names, indices).items():
+        for column, sources in self._find_sources(columns, indices).items():
             name = name_value(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
-        return replace_columns(taken, missing=np.zeros(len(taken), np.int64))
+        return replace_columns(taken, missing=0)
 
 
 def find_last(entries: pa.Table, key: Sequence[str]) -> Numbers | None:
@@ -142,13 +148,6 @@ def take_rows(table: pa.Table, indices: Numbers) -> pa.Table:
             begin += len(batch)
         return pa.Table.from_batches(parts, table.schema).combine_chunks()
     return table.combine_chunks().take(make_array(indices))
-
-
-def replace_columns(table: pa.Table, **columns: Numbers) -> pa.Table:
-    """Return the table with other numbers in these columns."""
-    for name, numbers in columns.items():
-        table = table.set_column(table.column_names.index(name), name, make_array(numbers))
-    return table
 
 
 def number_groups(entries: pa.Table, key: Sequence[str]) -> Numbers:

@@ -26,10 +26,9 @@ from pyspark_pravega.formats.core.arrow_types import make_array
 
 from .clearing import AllClearings, Clearing, Clearings, CompleteSnapshot, Mark, Truncation
 from .entries import EntryReader, EventLocations, name_value
-from .fold import Former, KeyFold, LeftOut
+from .fold import Former, KeyFold, LeftOut, Reduction
 from .names import (
     DELETED,
-    NUMBERS,
     POSITION,
     SNAPSHOT,
     UNKNOWN,
@@ -40,9 +39,11 @@ from .names import (
     compute_version,
     compute_versions,
     make_ascending,
+    read_columns,
     read_numbers,
+    replace_columns,
 )
-from .order import KeyOrder, replace_columns, take_rows
+from .order import KeyOrder, take_rows
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """The kinds of rows in a history: inserted, deleted, before an update, and after it."""
@@ -81,24 +82,25 @@ class RowHistory(KeyFold):
 
         `clearings` are those of the whole stream, None if all of its changes come from one segment.
         """
-        self._names = Names()
-        self._noted = AllClearings(ages)
-        self._pending = self._noted.all
+        noted = AllClearings()
+        truncations = noted.all
         if clearings is not None:
-            self._pending = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
-            self._noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
-        self._cleared = Clearings(ages)
+            truncations = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
+            noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
         self.left_out = LeftOut()
+        self._noted, self._names, self._truncations, self._before = noted, Names(ages), truncations, Clearings()
         self._reader = EntryReader(key, columns, self._names)
-        shared = _Shared(self._names, within, self._pending, self._cleared, self._noted, self.left_out)
-        super().__init__(key, memory, _Steps(tuple(key), tuple(columns), shared))
+        shared = _Shared(
+            tuple(key), tuple(columns), self._names, within, truncations, self._before, noted, self.left_out
+        )
+        super().__init__(key, memory, _Steps(shared))
 
     def resume(self, states: Sequence[RowState]) -> None:
         """Continue where other histories ended, which share no key. Call this first; states are read when needed."""
         former = []
         for state in states:
             numbers = np.array([*map(self._names.origin, state.origins), -1], np.int64)
-            self._cleared.update(state.cleared)
+            self._before.update(state.cleared)
             former.append([_mark_settled(file, numbers) for file in state.entries])
         self.begin_with(former)
 
@@ -120,14 +122,11 @@ class RowHistory(KeyFold):
         """
         if keep is None:
             return self.results()
-        cleared = Clearings(self._cleared.ages)
-        cleared.update(self._cleared)
-        for truncation in self._pending:
-            cleared.add(truncation)
-        cleared.marks |= self._noted.marks
+        cleared = Clearings()
+        cleared.update((*self._before, *self._truncations, *self._noted.marks))
         # A row that one of them deletes may get its origin.
-        for origin in {clearing.origin for clearing in self._pending} | {clearing.origin for clearing in cleared.marks}:
-            self._names.origin(origin)
+        for clearing in cleared:
+            self._names.origin(clearing.origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
         return self.results(
@@ -149,12 +148,14 @@ def _mark_settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Tab
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the steps of all parts of a history share. All but `names` and `within` may still grow.
+    """What the steps of all parts of a history share: its columns, and what may still grow.
 
     `truncations` are those of the whole history, `before` is what cleared rows before it, and `noted` is what was found
     among its changes.
     """
 
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
     names: Names
     within: Within
     truncations: list[Truncation]
@@ -163,28 +164,17 @@ class _Shared:
     left_out: LeftOut
 
 
-class _Steps:
+class _Steps(Reduction):
     """Finds what new entries change. The state is the last entry of each key, marked as `settled`."""
 
-    def __init__(
-        self,
-        key: tuple[str, ...],
-        columns: tuple[str, ...],
-        shared: _Shared,
-        applied: Iterable[Truncation | CompleteSnapshot] = (),
-    ) -> None:
-        self._key, self._columns, self._shared = key, columns, shared
-        self._names, self._within, self._left_out = shared.names, shared.within, shared.left_out
-        self._truncations, self._before, self._noted = shared.truncations, shared.before, shared.noted
-        self._ages = shared.before.ages
+    def __init__(self, shared: _Shared, applied: Iterable[Truncation | CompleteSnapshot] = ()) -> None:
+        self._shared, self._names = shared, shared.names
         self._applied = set(applied)
-        self._cleared = Clearings(self._ages)
-        for clearing in self._applied:
-            if isinstance(clearing, Truncation):
-                self._cleared.add(clearing)
+        self._cleared = Clearings()
+        self._cleared.update(clearing for clearing in self._applied if isinstance(clearing, Truncation))
 
     def fork(self) -> _Steps:
-        return _Steps(self._key, self._columns, self._shared, self._applied)
+        return _Steps(self._shared, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         history: list[pa.Table] = []
@@ -213,14 +203,15 @@ class _Steps:
         return bool(self._list_pending() or self._find_new_snapshots())
 
     def _list_pending(self) -> list[Truncation]:
-        return [truncation for truncation in self._truncations if truncation not in self._applied]
+        return [truncation for truncation in self._shared.truncations if truncation not in self._applied]
 
     def _find_new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete now, but were not where the history begins."""
-        if not self._noted.marks:
+        noted, before = self._shared.noted, self._shared.before
+        if not noted.marks:
             return []
-        every = Clearings(marks=self._noted.marks | self._before.marks)
-        former = self._before.snapshots()
+        every = Clearings(marks=noted.marks | before.marks)
+        former = before.snapshots()
         return [snapshot for snapshot in every.snapshots() if snapshot not in former and snapshot not in self._applied]
 
     def _find_due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
@@ -229,10 +220,10 @@ class _Steps:
         if not pending:
             return []
         new = np.flatnonzero(read_numbers(entries, "settled") == 0)
-        numbers = {name: read_numbers(entries, name)[new] for name in NUMBERS}
+        numbers = {name: column[new] for name, column in read_columns(entries).items()}
         due = []
         for truncation in pending:
-            later = truncation.is_before(numbers, self._names, self._ages)
+            later = truncation.is_before(numbers, self._names)
             if later.any():
                 due.append((int(new[int(np.argmax(later))]), truncation))
         return sorted(due, key=lambda one: (one[0], _order_in_database(one[1])))
@@ -243,8 +234,8 @@ class _Steps:
         moment = clearing.moment
         if isinstance(clearing, Truncation):
             self._cleared.add(clearing)
-        numbers = {name: read_numbers(state, name) for name in NUMBERS}
-        gone = np.flatnonzero((numbers["kind"] != DELETED) & self._clears(clearing, numbers))
+        numbers = read_columns(state)
+        gone = np.flatnonzero((numbers["kind"] != DELETED) & clearing.clears(numbers, self._names))
         if not len(gone):
             return state, []
         marks = self._make_deletions(state.take(pa.array(gone)), clearing)
@@ -253,15 +244,10 @@ class _Steps:
         history = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         marks = replace_columns(marks, time=np.maximum(numbers["time"][gone], moment.time))
         if isinstance(clearing, CompleteSnapshot):
-            marks = replace_columns(marks, origin=np.full(len(gone), -1, np.int64))  # as `_insert_deletions` does
+            marks = replace_columns(marks, origin=-1)  # as `_insert_deletions` does
         remains = np.ones(len(state), np.bool_)
         remains[gone] = False
         return pa.concat_tables([state.filter(pa.array(remains)), marks]).combine_chunks(), history
-
-    def _clears(self, clearing: Truncation | CompleteSnapshot, numbers: dict[str, Numbers]) -> Mask:
-        if isinstance(clearing, Truncation):
-            return clearing.clears(numbers, self._names, self._ages)
-        return clearing.clears(numbers, self._names)
 
     def _make_deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
         """Return the entries that delete the rows of these entries."""
@@ -269,9 +255,7 @@ class _Steps:
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
         deletion["version"] = compute_version(clearing.origin, moment.position)
-        return replace_columns(
-            entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
-        )
+        return replace_columns(entries, **deletion)
 
     def _insert_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
         """Keep the entries that count, with a deletion where a key continues after a snapshot that lacked its row.
@@ -280,7 +264,7 @@ class _Steps:
         still follow in another segment of the group.
         """
         chosen = order.entries
-        numbers = {name: read_numbers(entries, name)[chosen] for name in NUMBERS}
+        numbers = {name: column[chosen] for name, column in read_columns(entries).items()}
         parts, places = [entries.take(pa.array(chosen))], [chosen * 2 + 1]
         left = ~order.first[1:] & (numbers["kind"][:-1] != DELETED)
         for snapshot in snapshots:
@@ -289,27 +273,27 @@ class _Steps:
             left[here] = False
             deletions = self._make_deletions(parts[0].take(pa.array(here)), snapshot)
             # Whatever follows counts: its position may be one of another server or log.
-            unknown = np.full(len(here), -1, np.int64)
-            parts.append(replace_columns(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
+            parts.append(replace_columns(deletions, origin=-1, settled=0))
             places.append(chosen[here + 1] * 2)
         sequence = np.argsort(np.concatenate(places), kind="stable")
         return pa.concat_tables(parts).take(pa.array(sequence)).combine_chunks()
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Process entries that no truncation separates."""
-        stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
+        shared = self._shared
+        stale = self._cleared.find_cleared(entries, self._names) | shared.before.find_cleared(entries, self._names)
         if stale.any():
             entries = entries.filter(pa.array(~stale | (read_numbers(entries, "settled") != 0)))
-        order = KeyOrder(entries, self._key, self._ages)
-        self._left_out.note(entries, order.left_out)
+        order = KeyOrder(entries, shared.key, self._names)
+        shared.left_out.note(entries, order.left_out)
         if snapshots := self._find_new_snapshots():
             entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
-            order = KeyOrder(entries, self._key, self._ages)
-        entries = self._number_versions(order.fill_in(self._columns, self._names), order)
+            order = KeyOrder(entries, shared.key, self._names)
+        entries = self._number_versions(order.fill_in(shared.columns), order)
         # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = take_rows(entries, order.entries[kept])
-        state = replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64))
+        state = replace_columns(state, time=order.newest(kept), settled=1)
         return state, self._find_changes(entries, order)
 
     def _number_versions(self, entries: pa.Table, order: KeyOrder) -> pa.Table:
@@ -348,12 +332,12 @@ class _Steps:
         versions, time = read_numbers(causes, "version"), read_numbers(causes, "time")
         times = np.where(time != UNKNOWN, time, read_numbers(causes, "ts"))
         versions, times = versions[cause], times[cause]
-        chosen = self._within(versions, times)
+        chosen = self._shared.within(versions, times)
         if not chosen.any():
             return []
         if not chosen.all():
             row, kinds, versions, times = row[chosen], kinds[chosen], versions[chosen], times[chosen]
-        names = [name_value(name) for name in (*self._key, *self._columns)]
+        names = [name_value(name) for name in (*self._shared.key, *self._shared.columns)]
         table = rows.select(names).combine_chunks().take(make_array(row))
         for name, numbers in (("change", kinds), ("version", versions), ("timestamp", times)):
             table = table.append_column(name, make_array(numbers))
@@ -372,7 +356,7 @@ class _Steps:
         is_same = np.zeros(len(now), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
-            for name in self._columns:
+            for name in self._shared.columns:
                 column = entries.column(name_value(name)).combine_chunks()
                 left, right = (column.take(make_array(places[suspects])) for places in (former, now))
                 same &= _is_equal(left, right)

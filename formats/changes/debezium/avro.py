@@ -18,10 +18,10 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
@@ -32,28 +32,28 @@ from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
-from ...core.batches import BatchDecoder, PayloadReader, read_each
-from ...core.columns import Problems
+from ...core.batches import BatchDecoder, PayloadReader
 from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import Decoder, Encoder, Layout, Resolve, Settings, WriterSchema
-from ...core.framing import Undecodable
-from ...core.writing import BatchEncoder, make_constant
-from ..changelog_columns import (
-    NO_CHANGE,
-    Change,
-    ChangeColumns,
-    SourceEncoding,
-)
+from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import AVRO_SCHEMAS, CREATE, DELETE, UPDATE, WRITTEN_AT, RowChanges
+from ..feed import AVRO_SCHEMAS, CREATE, DELETE, UPDATE, WRITTEN_AT
+from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
-from ..source_positions import NO_POSITION, read_position
-from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
+from .avro_writers import (
+    CONFLUENT_HEADER,
+    AvroEnvelopes,
+    ConfluentWriters,
+    OneWriter,
+    Writer,
+    WriterSearch,
+    is_envelope_type,
+    plan_by_name,
+)
 from .json import read_change
-from .native_avro import AvroEnvelopeReader, make_native_reader
-from .writing import CONNECTOR, check_writable, drop_equal_updates, write_images
+from .writing import CONNECTOR, Envelope, EnvelopeEncoder, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
@@ -131,17 +131,30 @@ class DebeziumAvroFormat(AvroFormat):
     any_keys = True
 
     def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
-        table = self.spark_schema(layout.schema_text) if layout.schema_text else None
-        return DebeziumAvroDecoder(layout, table, resolve)
+        return DebeziumAvroDecoder(layout, resolve)
 
     def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
-        return DebeziumAvroEncoder(layout, encoding_id, codec)
+        """Make an encoder of changes, by the schema that `make_envelope_schema` makes from the table's."""
+        check_writable(layout.columns)
+        if AVRO_SCHEMAS in layout.settings:
+            raise UnsupportedOperationError(
+                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
+                "its own registry"
+            )
+        rows = AvroEncoder(layout.columns, layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
+        now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
+        source = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR))) + now
+        letters = {letter: _write_avro_text(letter) for letter in (CREATE, UPDATE, DELETE)}
+        # An image is a union of null, its first branch, and the row.
+        envelope = Envelope(rows.encode, rows.encode, b"\x02", b"\x00", (b"", b"", source, now), letters)
+        return EnvelopeEncoder(layout.columns, encoding_id, codec, envelope)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
         find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        reader = _EnvelopeReader(StructType([]), None, settings, find)
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
@@ -149,15 +162,13 @@ class DebeziumAvroFormat(AvroFormat):
                 header = payloads[number][: CONFLUENT_HEADER.size]
                 if not header or looked_at[header] == _LAST_OF_SCHEMA:
                     continue
-                try:
-                    writer, datum = find(payloads[number])
-                    _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
-                except Undecodable:
-                    continue  # reading it will report why
+                _, _, _, source, time, kind = reader.try_change(payloads[number])
+                if kind is None:
+                    continue
                 looked_at[header] += 1
-                if writer.after is not None:
-                    position = NO_POSITION if source is None else read_position(source)
-                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, number))
+                image = reader.find_encoding(kind).after
+                if image is not None:
+                    seen.add(header, partial(choose_columns, image), source, time, (tail, number))
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
@@ -183,29 +194,32 @@ class DebeziumAvroDecoder(BatchDecoder):
 
     format_name = "Avro"
 
-    def __init__(self, layout: Layout, table: StructType | None, resolve: Resolve | None) -> None:
+    def __init__(self, layout: Layout, resolve: Resolve | None) -> None:
         super().__init__(layout.columns, resolve)
-        self._layout, self._table = layout, table
+        self._layout = layout
+        self._table = DebeziumAvroFormat().spark_schema(layout.schema_text) if layout.schema_text else None
         by_id = layout.settings.get(AVRO_SCHEMAS)
         self._schemas = None if by_id is None else parse_schemas_by_id(by_id)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        find: WriterSearch
         if writer is not None:
-            return self._reader(OneWriter(Writer.of(writer.schema_text)))
-        if self._schemas is not None:
-            return self._reader(ConfluentWriters(self._schemas))
-        if self._layout.schema_text is None:
+            find = OneWriter(Writer.of(writer.schema_text))
+        elif self._schemas is not None:
+            find = ConfluentWriters(self._schemas)
+        elif self._layout.schema_text is not None:
+            find = OneWriter(Writer.of(self._layout.schema_text))
+        else:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(OneWriter(Writer.of(self._layout.schema_text)))
-
-    def _reader(self, find: WriterSearch) -> PayloadReader:
-        columns, settings = self._layout.columns, self._layout.settings
-        return make_native_reader(_EnvelopeReader(columns, self._table, settings, find), find, columns)
+        columns = self._layout.columns
+        return make_native_reader(_EnvelopeReader(columns, self._table, self._layout.settings, find), columns)
 
 
-class _EnvelopeReader(AvroEnvelopeReader):
+class _EnvelopeReader(EnvelopeReader):
+    strips_padding = False
+
     def __init__(
         self,
         schema: StructType,
@@ -215,67 +229,34 @@ class _EnvelopeReader(AvroEnvelopeReader):
     ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
-        self._writers: dict[int, Writer] = {}
-        self._columns = ChangeColumns(schema, table, self._rules.placeholder, self._find_encoding)
-        self.search = PlaceholderSearch(self._rules.placeholder, avro=True)
+        self._writers: dict[Hashable, Writer] = {}
+        placeholder = self._rules.placeholder
+        columns = ChangeColumns(schema, table, placeholder, self.find_encoding)
+        super().__init__(columns, PlaceholderSearch(placeholder, avro=True))
 
-    def is_misnamed(self, writer: Writer) -> bool:
+    def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
+        for writer, positions, header in self._find.groups(payloads):
+            yield self._number(writer), positions, header
+
+    def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
+        plans = plan_by_name(columns.envelope(kind), self._writers[kind].node, nullable=False)
+        return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
+
+    def _number(self, writer: Writer) -> int:
+        """Return what stands for the schema of events."""
         self._writers[id(writer)] = writer
-        return self._columns.explain_misnaming(id(writer)) is not None
+        return id(writer)
 
-    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
-        writer = self._writers.get(kind) if isinstance(kind, int) else None
+    def find_encoding(self, kind: Hashable) -> SourceEncoding:
+        """Return an encoding. `kind`: what stands for the schema."""
+        writer = self._writers.get(kind)
         if writer is None:
             return SourceEncoding(None, None, self._rules)
         return SourceEncoding(writer.before, writer.after, self._rules)
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = read_each(payloads, lambda payload: self._change(payload, padded), problems, NO_CHANGE)
-        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
-
-    def _change(self, payload: bytes, padded: bool) -> Change:
-        if not payload:
-            return NO_CHANGE
+    def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
-        self._writers[id(writer)] = writer
-        return read_change(read_whole(writer.read, datum, padded), id(writer))
-
-
-_ABSENT, _PRESENT = b"\x00", b"\x02"
-"""The branches of an image: null, and the row."""
-
-
-class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes by the schema that `make_envelope_schema` makes from the table's."""
-
-    def __init__(self, layout: Layout, encoding_id: int | None, codec: str) -> None:
-        super().__init__(layout.columns, encoding_id, codec)
-        check_writable(layout.columns)
-        if AVRO_SCHEMAS in layout.settings:
-            raise UnsupportedOperationError(
-                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
-                "its own registry"
-            )
-        text = layout.schema_text or convert_spark_to_avro(layout.columns, "row", "")
-        self._rows = AvroEncoder(layout.columns, text)
-        now = int(layout.settings.get(WRITTEN_AT, "0"))
-        texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._source, self._end = texts + write_varint(now), write_varint(now)
-        self._letters = {letter: _write_avro_text(letter) for letter in (CREATE, UPDATE, DELETE)}
-
-    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        rows = self._rows.encode(batch)
-        end = self._source + self._letters[CREATE] + self._end
-        return self.frame([make_constant(_ABSENT + _PRESENT), rows, make_constant(end)], len(rows))
-
-    def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
-        before, after = (
-            write_images(images, self._rows.encode, _PRESENT, _ABSENT) for images in (changes.before, changes.after)
-        )
-        letters = pa.array(list(map(self._letters.__getitem__, changes.operations.to_pylist())), pa.large_binary())
-        source, end = make_constant(self._source), make_constant(self._end)
-        payloads = self.frame([before, after, source, letters, end], len(letters))
-        return drop_equal_updates(changes.operations, before, after, payloads)
+        return read_change(read_whole(writer.read, datum, padded), self._number(writer))
 
 
 def _write_avro_text(text: str) -> bytes:

@@ -2,59 +2,74 @@
 
 Values have the form of JSON: objects, arrays, texts, numbers; bytes stay bytes. So readers use the names of fields
 instead of a table's schema, and are as strict as `binary`.
+
+The native decoder reads by names, too: `op`, the images, `source` and the times, and it skips the rest. The images may
+have the types that connectors write most, each in the columns that read it alike; with any other, the reference reads
+all events of the schema.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ...avro import schema_model as avro
-from ...avro.binary import Reader, make_array_reader, make_map_reader, make_scalar_reader
-from ...avro.binary import read_long as read_branch
+from ...avro.binary import (
+    Reader,
+    make_array_reader,
+    make_map_reader,
+    make_nullable_reader,
+    make_scalar_reader,
+    make_union_reader,
+)
 from ...avro.leaves import make_symbol_finder
+from ...avro.native_plan import plan_skipping
+from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
 from ...core.framing import Undecodable
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from ...native import Spec, Unplanned
+from ..changelog_columns import IMAGES
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
+from ..encodings.times import limit_to_range
 from ..feed import AVRO_SCHEMAS
+from ..native_reader import NativeEnvelopes
 
 
-def make_document_reader(node: avro.Node) -> Reader:
-    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
-    return _Documents().read(node)
+def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> Reader:
+    """Return a reader for values of a type inside these records.
 
-
-class _Documents:
-    def __init__(self) -> None:
-        self._inside: list[avro.Record] = []
-
-    def read(self, node: avro.Node) -> Reader:
-        if isinstance(node, avro.Record):
-            if any(node is outer for outer in self._inside):
-                raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
-            self._inside.append(node)
-            fields = [(field.name, self.read(field.type)) for field in node.fields]
-            self._inside.pop()
-            return _make_object_reader(fields)
-        if isinstance(node, avro.Array):
-            return make_array_reader(node, self.read(node.items))
-        if isinstance(node, avro.Map):
-            return _convert(make_map_reader(self.read(node.values)), _decode_keys)
-        if isinstance(node, avro.Union):
-            return _make_union_reader([self.read(branch) for branch in node.branches])
-        if isinstance(node, avro.Enum):
-            return _convert(make_scalar_reader(node), make_symbol_finder(node, node))
-        reader = make_scalar_reader(node)
-        is_text = isinstance(node, avro.Primitive) and node.name == "string"
-        return _convert(reader, _decode_text) if is_text else reader
+    Raises InvalidSchemaError for a record that contains itself.
+    """
+    if isinstance(node, avro.Record):
+        if any(node is outer for outer in around):
+            raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
+        return _make_object_reader([(f.name, make_document_reader(f.type, (*around, node))) for f in node.fields])
+    if isinstance(node, avro.Array):
+        return make_array_reader(node, make_document_reader(node.items, around))
+    if isinstance(node, avro.Map):
+        return _convert(make_map_reader(make_document_reader(node.values, around)), _decode_keys)
+    if isinstance(node, avro.Union):
+        branches = [make_document_reader(branch, around) for branch in node.branches]
+        if len(branches) == 2 and node.nullable:
+            null_branch = 0 if avro.is_null(node.branches[0]) else 1
+            return make_nullable_reader(null_branch, branches[1 - null_branch])
+        return _convert(make_union_reader(branches), itemgetter(1))
+    reader = make_scalar_reader(node)
+    if isinstance(node, avro.Enum):
+        return _convert(reader, make_symbol_finder(node, node))
+    is_text = isinstance(node, avro.Primitive) and node.name == "string"
+    return _convert(reader, _decode_text) if is_text else reader
 
 
 def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
@@ -63,18 +78,6 @@ def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
         for name, reader in fields:
             values[name], at = reader(data, at)
         return values, at
-
-    return read
-
-
-def _make_union_reader(branches: list[Reader]) -> Reader:
-    count = len(branches)
-
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        branch, at = read_branch(data, at)
-        if not 0 <= branch < count:
-            raise Undecodable(f"it has the branch {branch} of a union with {count} types")
-        return branches[branch](data, at)
 
     return read
 
@@ -154,18 +157,6 @@ class Writer:
         return cls(node, make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
-class WriterSearch(Protocol):
-    """Finds the schemas of events, by what each begins with."""
-
-    def __call__(self, payload: bytes) -> tuple[Writer, bytes]:
-        """Return the schema of an event, and its datum. Raises Undecodable."""
-        ...
-
-    def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield each known schema, the positions of its events, and how many bytes precede their data."""
-        ...
-
-
 class OneWriter:
     """All events have the same schema, and nothing precedes their data."""
 
@@ -177,7 +168,7 @@ class OneWriter:
         return self._writer, payload
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield the schema with all events."""
+        """Yield the schema with the positions of all events, and the number of bytes that precede their data."""
         yield self._writer, list_positions(len(payloads)), 0
 
 
@@ -189,6 +180,7 @@ class ConfluentWriters:
         self._writers: dict[int, Writer] = {}
 
     def __call__(self, payload: bytes) -> tuple[Writer, bytes]:
+        """Return the schema of an event, and its datum. Raises Undecodable."""
         if len(payload) < CONFLUENT_HEADER.size or payload[0] != 0:
             raise Undecodable("it does not begin with a zero byte and the id of a schema, as Confluent's framing does")
         _, number = CONFLUENT_HEADER.unpack_from(payload)
@@ -203,7 +195,7 @@ class ConfluentWriters:
         return writer, payload[CONFLUENT_HEADER.size :]
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
-        """Yield the schemas that are among those by id, each with its events."""
+        """Yield each schema that is among those by id, the positions of its events, and the size of their header."""
         size = CONFLUENT_HEADER.size
         places = np.flatnonzero(payloads.lengths >= size)
         if not len(places):
@@ -219,3 +211,94 @@ class ConfluentWriters:
             except Undecodable:
                 continue  # reading its events will report why
             yield writer, here, size
+
+
+WriterSearch = OneWriter | ConfluentWriters
+"""What finds the schemas of events, by what each begins with."""
+
+
+_Plan = tuple[Spec, Spec]
+"""A column, and how its values are read."""
+
+_WHOLE = ("int", "long")
+_WRITERS: Mapping[pa.DataType, Sequence[str]] = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), _WHOLE),
+    pa.float32(): ("float",),
+    pa.float64(): ("float", "double"),
+    pa.bool_(): ("boolean",),
+    pa.string(): ("string",),
+    pa.binary(): ("bytes",),
+}
+"""Types of Avro whose values a column takes as they are."""
+
+
+class AvroEnvelopes(NativeEnvelopes):
+    """Envelopes of one Avro schema."""
+
+    def finish(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return envelopes with null for dates and timestamps in images that Spark has no value for."""
+        for name in IMAGES:
+            rows = rows.set_column(rows.schema.get_field_index(name), name, _limit_times(rows.column(name)))
+        return rows
+
+
+def _limit_times(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_struct(kind) and kind.num_fields:
+        columns = [_limit_times(array.field(number)) for number in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=array.is_null())
+    if pa.types.is_date(kind):
+        return limit_to_range(array.view(pa.int32()), FIRST_DAY, LAST_DAY).view(kind)
+    if pa.types.is_timestamp(kind):
+        return limit_to_range(array.view(pa.int64()), FIRST_MICROS, LAST_MICROS).view(kind)
+    return array
+
+
+def plan_by_name(column: Column, writer: avro.Node, nullable: bool = True) -> _Plan:
+    """Plan a column by the names of a writer's fields; those that the writer lacks are null. Raises Unplanned."""
+    if isinstance(writer, avro.Union):
+        if len(writer.branches) != 2 or not (nullable and writer.nullable):
+            raise Unplanned("a field was written as a union of several types")
+        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
+        spec, plan = plan_by_name(column, writer.branches[1 - null_branch])
+        return spec, ("nullable", null_branch, plan)
+    if isinstance(column, StructColumn):
+        return _plan_record(column, writer, nullable)
+    if type(column) is Leaf:
+        return _plan_leaf(column, writer)
+    raise Unplanned(f"column '{column.path}' has the type {column.type}")
+
+
+def _plan_record(column: StructColumn, writer: avro.Node, nullable: bool) -> _Plan:
+    if not isinstance(writer, avro.Record):
+        raise Unplanned("a part of the envelope is not a record")
+    numbers = {member.key: number for number, member in enumerate(column.members)}
+    types = [member.column.type for member in column.members]
+    specs: list[Spec] = [("constant", type, True, pa.nulls(1, type)) for type in types]
+    steps: list[tuple[int | None, Spec]] = []
+    for field in writer.fields:
+        number = numbers.pop(field.name, None)
+        if number is None:
+            steps.append((None, plan_skipping(field.type)))
+        else:
+            specs[number], plan = plan_by_name(column.members[number].column, field.type)
+            steps.append((number, plan))
+    names = [member.key for member in column.members]
+    return ("struct", column.type, nullable, names, specs), ("record", steps, [*numbers.values()])
+
+
+def _plan_leaf(column: Leaf, writer: avro.Node) -> _Plan:
+    """Plan a column of plain values, if the native decoder gives what the column does."""
+    name = writer.name if isinstance(writer, avro.Primitive) else ""
+    size = writer.size if isinstance(writer, avro.Fixed) else None
+    spec = ("leaf", column.type, True)
+    match column.native:
+        case ("leaf",) | ("flag",) if name in _WRITERS.get(column.type, ()):
+            return spec, ("bytes" if name == "string" else name,)
+        case ("days",) | ("moment", 1) if name in _WHOLE:
+            return spec, (name,)
+        case ("moment", 1000) if name in _WHOLE:
+            return spec, ("millis", name == "int")
+        case ("unscaled", scale) if name == "bytes" or size is not None:
+            return spec, ("decimal", size, scale)
+    raise Unplanned(f"column '{column.path}' of type {column.type} is written as {name or 'another type'}")

@@ -11,28 +11,32 @@ These change no row. Any other event without `op`, such as a row that ExtractNew
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Iterable, Mapping
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_pravega import native
-
-from ...core.batches import PayloadReader, UniformDecoder, read_each
-from ...core.columns import Problems, StructColumn, describe_kind
-from ...core.events import EventBuffer, EventPositions, find_rare_events
+from ...core.batches import UniformDecoder
+from ...core.columns import describe_kind
+from ...core.events import EventBuffer, EventPositions, find_rare_events, list_positions
 from ...core.format import Decoder, Encoder, Layout, Resolve, Settings
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
-from ...native import Unplanned
+from ...json.values import plan_column
 from ..changelog_columns import (
+    IMAGES,
     NO_CHANGE,
     Change,
     ChangeColumns,
+    LetterCase,
     SourceEncoding,
 )
 from ..encodings import kafka_connect_schema
@@ -49,14 +53,14 @@ from ..feed import (
     UPSERTS,
     find_advice,
 )
-from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
+from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch
-from ..source_positions import NO_POSITION, read_micros, read_position
-from .writing import DebeziumJsonEncoder
+from ..source_positions import read_micros
+from .writing import make_json_encoder
 
-_log = logging.getLogger(__name__)
-
+SCHEMA_FIRST = '{"schema":'
+"""The beginning of an envelope with a schema."""
 CELL = {"value", "set"}
 """The members of a cell."""
 _OF_CELLS = (b'"set":true', b'"set": true')
@@ -86,34 +90,30 @@ class DebeziumJsonFormat(JsonFormat):
     def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         table = self.spark_schema(layout.schema_text) if layout.schema_text else None
         reference = _EnvelopeReader(layout.columns, table, layout.settings)
-        return UniformDecoder(self.registry_format, layout.columns, resolve, reference.native() or reference)
+        reader = make_native_reader(reference, layout.columns)
+        return UniformDecoder(self.registry_format, layout.columns, resolve, reader)
 
     def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
-        return DebeziumJsonEncoder(layout, encoding_id, codec)
+        return make_json_encoder(layout, encoding_id, codec)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema; None if no event has one.
 
         With `infer-columns`=`sample`, the columns of all values if there is no schema.
         """
-        seen, schemas = SchemasSeen(), _Schemas()
-        documents = DocumentParser(False)
+        reader, seen = _EnvelopeReader(StructType([]), None, settings), SchemasSeen()
         sample = settings.get(INFER_COLUMNS) == "sample"
         rows: list[dict[str, Any]] = []
         for tail, events in enumerate(tails):
             for number, payload in enumerate(events.payloads()):
-                try:
-                    operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
-                except Undecodable:
-                    continue  # reading it will report why
+                operation, before, after, source, time, kind = reader.try_change(payload)
                 if operation is None:
                     continue
                 if sample:
                     rows += [image for image in (before, after) if image]
-                image = schemas.images(schema)[1] if isinstance(schema, int) else None
+                image = reader.find_encoding(kind).after
                 if image is not None and image.fields:
-                    position = NO_POSITION if source is None else read_position(source)
-                    seen.add(schema, partial(choose_columns, image), position, time, (tail, number))
+                    seen.add(kind, partial(choose_columns, image), source, time, (tail, number))
         newest = seen.newest()
         return (
             sample_columns(reversed(rows), Rules.of(settings).placeholder.forms) if newest is None and rows else newest
@@ -125,75 +125,59 @@ class DebeziumJsonFormat(JsonFormat):
 
 class _EnvelopeReader(EnvelopeReader):
     def __init__(self, schema: StructType, table: StructType | None, settings: Settings) -> None:
-        self._wanted = schema
         self._settings = settings
-        placeholder = Rules.of(settings).placeholder
-        self.search = PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(schema, table, placeholder, self._find_encoding)
-        self._documents = DocumentParser(self._columns.wants_numbers, signed_zeros=True)
+        self._connector = ""
+        placeholder = Rules.of(settings).placeholder
+        super().__init__(
+            ChangeColumns(schema, table, placeholder, self.find_encoding),
+            PlaceholderSearch(placeholder, avro=False, others=_OF_CELLS),
+        )
+        self._documents = DocumentParser(self.columns.wants_numbers, signed_zeros=bool(schema.fields))
 
-    def native(self) -> PayloadReader | None:
-        """Return a native reader of the same columns; None if there is none."""
-        module = native.get_module()
-        if module is None:
-            return None
-        try:
-            return NativeEnvelopeReader(module, self, self._wanted)
-        except Unplanned as reason:
-            _log.info("Debezium's events are decoded in Python: %s", reason)
-            return None
+    def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
+        """Yield all events, as those that are like the first one: with its schema, or of its connector."""
+        if not len(payloads):
+            return
+        kind: Hashable = None
+        first = bytes(payloads.payload(0))
+        if first.startswith(SCHEMA_FIRST.encode()):
+            with suppress(Undecodable):  # reading it will report why
+                kind = self._schemas.beginning(self._documents.text(first), self._documents)
+        else:
+            kind = self._connector = self._connector or _guess_connector(payloads)
+        if kind is not None:
+            yield kind, list_positions(len(payloads)), 0
 
-    def image(self, name: str, kind: Hashable) -> StructColumn:
-        return self._columns.image(name, kind)
+    def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
+        make, texts = module.Decoder, list(self.search.texts)
+        if isinstance(kind, tuple):
+            prefix, number = kind
+            plan = plan_column(columns.envelope(number), False)
+            return NativeEnvelopes(make.json_member(plan, prefix, texts), len(prefix))
+        assert isinstance(kind, str)
+        decoder = make.json(plan_column(columns.envelope(kind), False), False, [*texts, SCHEMA_FIRST.encode()])
+        return _ConnectorEnvelopes(decoder, kind, self.columns.letter_case, self._expect)
 
-    def is_misnamed(self, kind: Hashable) -> bool:
-        return self._columns.explain_misnaming(kind) is not None
+    def _expect(self, connector: str) -> None:
+        self._connector = connector
 
-    def can_be_misnamed(self, payload: bytes) -> bool:
-        return self._columns.letter_case.can_lack_all(payload)
-
-    def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
-        try:
-            return self._schemas.beginning(self._documents.text(payload), self._documents)
-        except Undecodable:
-            return None  # reading it will report why
-
-    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
+    def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
             before, after = self._schemas.images(kind)
             return SourceEncoding(before, after, Rules.of(self._settings))
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
-    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        if padded:
-            payloads = payloads.strip_nuls()
-        changes = read_each(
-            payloads, lambda payload: _parse_change(payload, self._documents, self._schemas), problems, NO_CHANGE
-        )
-        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
-
-
-def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
-    """Parse an event. The number of its schema, if it has one, is its number in `schemas`.
-
-    Raises Undecodable for a payload that is not a Debezium event.
-    """
-    if not event:
-        return NO_CHANGE
-    text = documents.text(event)
-    if text.startswith(SCHEMA_FIRST):
-        return read_change(*schemas.payload(text, documents))
-    envelope = documents.document(text)
-    payload = _unwrap_payload(envelope)
-    return read_change(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
-
-
-def _unwrap_payload(document: Any) -> Any:
-    """Return the payload of a document that is a schema envelope; otherwise the document."""
-    wrapped = type(document) is dict and "payload" in document and "op" not in document
-    return document["payload"] if wrapped else document
+    def change(self, payload: bytes, padded: bool) -> Change:
+        """Parse an event. The kind of its source is the number of its schema, if it has one."""
+        text = self._documents.text(payload)
+        if text.startswith(SCHEMA_FIRST):
+            return read_change(*self._schemas.payload(text, self._documents))
+        document = self._documents.document(text)
+        if type(document) is dict and "payload" in document and "op" not in document:
+            return read_change(document["payload"], self._schemas.number_of(document.get("schema")))
+        return read_change(document, None)
 
 
 def read_change(envelope: Any, schema: int | None) -> Change:
@@ -239,11 +223,10 @@ def read_change(envelope: Any, schema: int | None) -> Change:
         mark = source.get("snapshot")
         if mark is True or mark in READ_BY_SNAPSHOT:
             operation = READ
-    micros = find("ts_us")
-    time = micros if type(micros) is int else read_micros(envelope)
-    if schema is not None:
-        return operation, before, after, source, time, schema
-    return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
+    kind: Hashable = schema
+    if schema is None:
+        kind = "" if source is None else str(source.get("connector") or "")
+    return operation, before, after, source, read_micros(envelope), kind
 
 
 def _is_without_change(event: Mapping[str, Any]) -> bool:
@@ -317,4 +300,57 @@ class _Schemas:
         return payload, self._prefixes[prefix]
 
 
-__all__ = ["DebeziumJsonFormat", "read_change"]
+class _ConnectorEnvelopes(NativeEnvelopes):
+    """Envelopes of one connector, whose encoding their images have."""
+
+    def __init__(
+        self, decoder: Any, connector: str, letter_case: LetterCase, note_connector: Callable[[str], None]
+    ) -> None:
+        """Take a decoder of the crate. `note_connector` gets the connector of the next events if it is another one."""
+        super().__init__(decoder)
+        self._connector = connector
+        self._letter_case = letter_case
+        self._note_connector = note_connector
+
+    def find_plain(self, rows: pa.RecordBatch, read: EventPositions, events: EventBuffer) -> npt.NDArray[np.bool_]:
+        """Return which envelopes are changes of the connector, and name the table's columns as the table does."""
+        plain = super().find_plain(rows, read, events)
+        plain &= self._is_of_connector(rows)
+        empty = np.zeros(len(rows), np.bool_)
+        for name in IMAGES:
+            empty |= _find_rows_of_nulls(rows.column(name))
+        for number in np.flatnonzero(empty).tolist():
+            plain[number] &= not self._letter_case.can_lack_all(bytes(events.payload(int(read[number]))))
+        return plain
+
+    def _is_of_connector(self, rows: pa.RecordBatch) -> Any:
+        names = pc.fill_null(pc.struct_field(rows.column("source"), "connector"), "")
+        if names.dictionary_encode().dictionary.to_pylist() == [self._connector]:
+            return True
+        same = pc.equal(names, self._connector)
+        others = pc.filter(names, pc.invert(same))
+        if len(others) * 2 > len(names):
+            self._note_connector(others[-1].as_py())  # the next piece is probably from this one
+        return same.to_numpy(zero_copy_only=False)
+
+
+def _find_rows_of_nulls(image: pa.StructArray) -> Any:
+    """Return which rows exist but have only nulls."""
+    empty = image.is_valid().to_numpy(zero_copy_only=False)
+    for number in range(image.type.num_fields):
+        if not empty.any():
+            break
+        empty = empty & image.field(number).is_null().to_numpy(zero_copy_only=False)
+    return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
+
+
+def _guess_connector(payloads: EventBuffer) -> str:
+    """Guess the connector from the first envelope that names it. It is checked for every event."""
+    for payload in payloads.part(0, min(len(payloads), 16)).payloads():
+        try:
+            connector = json.loads(payload)["source"]["connector"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue  # the reference reports what is wrong
+        if type(connector) is str and connector:
+            return connector
+    return ""

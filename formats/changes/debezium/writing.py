@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Context
 from typing import Any
 
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
@@ -34,68 +35,86 @@ from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
-from ...core.writing import BatchEncoder, join_parts, make_constant, spread
+from ...core.writing import BINARY, BatchEncoder, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
-from ..encodings.settings import Rules
-from ..encodings.texts import HEX, URL_SAFE, encode_bytes
+from ..encodings.settings import HEX, URL_SAFE, Rules
+from ..encodings.texts import encode_bytes
+from ..feed import CREATE, DELETE, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 from ..feed import OWN_CONNECTOR as CONNECTOR
-from ..feed import TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 _EXACT = Context(prec=80)
 
 
-class DebeziumJsonEncoder(BatchEncoder):
-    """Writes `{"before":null,"after":row,...,"op":"c"}` without a schema."""
+WriteRows = Callable[[pa.RecordBatch], pa.LargeBinaryArray]
 
-    def __init__(self, layout: Layout, encoding_id: int | None, codec: str) -> None:
-        super().__init__(layout.columns, encoding_id, codec)
-        schema = layout.columns
-        check_writable(schema)
-        if layout.schema_text:
-            JsonEncoder(Layout(schema, layout.schema_text))  # raises if it does not fit the table
-            schema = _apply_nullability(schema, convert_json_schema_to_spark(layout.schema_text))
-        self._rows = RowDocuments(schema, layout.settings)
-        now = int(layout.settings.get(WRITTEN_AT, "0"))
-        source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
-        self._former = RowDocuments(make_nullable(schema), layout.settings)
-        self._begin, self._middle = b'{"before":', b',"after":'
-        tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
-        self._before_op, self._after_op = f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
+
+@dataclass(frozen=True)
+class Envelope:
+    """How the events of changes are written, in one encoding.
+
+    `write` writes rows, and `write_former` those before a change, whose columns may be null even if the table's may
+    not. An image is `present` before the row, or `absent`. The `parts` are what stands before and between the images,
+    before and after the operation, which is written as `letters` say.
+    """
+
+    write: WriteRows
+    write_former: WriteRows
+    present: bytes
+    absent: bytes
+    parts: tuple[bytes, bytes, bytes, bytes]
+    letters: Mapping[str, bytes]
+
+
+class EnvelopeEncoder(BatchEncoder):
+    """Writes rows as envelopes of their creation, and changes of rows as theirs."""
+
+    def __init__(self, columns: T.StructType, encoding_id: int | None, codec: str, envelope: Envelope) -> None:
+        super().__init__(columns, encoding_id, codec)
+        self._envelope = envelope
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
-        rows = self._rows.documents(batch)
-        begin, end = self._begin + b"null" + self._middle, self._before_op + b"c" + self._after_op
-        return self.frame([make_constant(begin), rows, make_constant(end)], len(rows))
+        envelope = self._envelope
+        begin, middle, source, end = envelope.parts
+        before = make_constant(begin + envelope.absent + middle + envelope.present)
+        after = make_constant(source + envelope.letters[CREATE] + end)
+        return self.frame([before, envelope.write(batch), after], len(batch))
 
     def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
-        before = write_images(changes.before, self._former.documents, b"", b"null")
-        after = write_images(changes.after, self._rows.documents, b"", b"null")
-        operations = changes.operations.cast(pa.large_binary())
-        constants = map(make_constant, (self._begin, self._middle, self._before_op, self._after_op))
-        begin, middle, before_op, after_op = constants
-        payloads = self.frame([begin, before, middle, after, before_op, operations, after_op], len(operations))
-        return drop_equal_updates(changes.operations, before, after, payloads)
+        envelope = self._envelope
+        before = self._write_images(changes.before, envelope.write_former)
+        after = self._write_images(changes.after, envelope.write)
+        letters = pa.array([envelope.letters[one] for one in changes.operations.to_pylist()], BINARY)
+        begin, middle, source, end = map(make_constant, envelope.parts)
+        payloads = self.frame([begin, before, middle, after, source, letters, end], len(letters))
+        is_same = pc.and_(pc.equal(changes.operations, UPDATE), pc.equal(before, after))
+        return pc.if_else(is_same, pa.scalar(None, BINARY), payloads)
+
+    def _write_images(self, images: pa.StructArray, write: WriteRows) -> pa.LargeBinaryArray:
+        present = images.is_valid().to_numpy(zero_copy_only=False)
+        rows = pa.RecordBatch.from_struct_array(images.drop_null())
+        cells = join_parts([make_constant(self._envelope.present), write(rows)], len(rows))
+        return spread(cells, present).fill_null(make_constant(self._envelope.absent))
 
 
-def write_images(
-    images: pa.StructArray, encode: Callable[[pa.RecordBatch], pa.LargeBinaryArray], mark: bytes, absent: bytes
-) -> pa.LargeBinaryArray:
-    """Write rows, each after the `mark`, and `absent` where there is none."""
-    present = images.is_valid().to_numpy(zero_copy_only=False)
-    rows = pa.RecordBatch.from_struct_array(images.drop_null())
-    cells = join_parts([make_constant(mark), encode(rows)], len(rows))
-    return spread(cells, present).fill_null(make_constant(absent))
-
-
-def drop_equal_updates(
-    operations: pa.Array, before: pa.LargeBinaryArray, after: pa.LargeBinaryArray, payloads: pa.LargeBinaryArray
-) -> pa.LargeBinaryArray:
-    """Return the payloads, with null for an update whose images are written alike."""
-    is_same = pc.and_(pc.equal(operations, UPDATE), pc.equal(before, after))
-    return pc.if_else(is_same, pa.scalar(None, pa.large_binary()), payloads)
+def make_json_encoder(layout: Layout, encoding_id: int | None, codec: str) -> EnvelopeEncoder:
+    """Return an encoder of changes as `{"before":row,"after":row,...,"op":"u"}`, without a schema."""
+    columns, settings = layout.columns, layout.settings
+    check_writable(columns)
+    rows = columns
+    if layout.schema_text:
+        JsonEncoder(Layout(columns, layout.schema_text))  # raises if it does not fit the table
+        table = convert_json_schema_to_spark(layout.schema_text)
+        rows = T.StructType([T.StructField(f.name, f.dataType, table[f.name].nullable) for f in columns.fields])
+    now = int(settings.get(WRITTEN_AT, "0"))
+    source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
+    tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
+    parts = b'{"before":', b',"after":', f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
+    letters = {letter: letter.encode() for letter in (CREATE, UPDATE, DELETE)}
+    write, write_former = (RowDocuments(one, settings).documents for one in (rows, make_nullable(columns)))
+    return EnvelopeEncoder(columns, encoding_id, codec, Envelope(write, write_former, b"", b"null", parts, letters))
 
 
 def check_writable(schema: T.StructType) -> None:
@@ -233,14 +252,4 @@ def _write_unscaled(array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _apply_nullability(rows: T.StructType, table: T.StructType) -> T.StructType:
-    """Return the columns of rows under the table's rules on nulls."""
-    fields = []
-    for field in rows.fields:
-        if field.name not in table.names:
-            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
-        fields.append(T.StructField(field.name, field.dataType, table[field.name].nullable))
-    return T.StructType(fields)
-
-
-__all__ = ["CONNECTOR", "DebeziumJsonEncoder", "RowDocuments"]
+__all__ = ["CONNECTOR", "EnvelopeEncoder", "RowDocuments", "check_writable", "make_json_encoder"]

@@ -1,82 +1,46 @@
 """Builds columns from Debezium's values, as the `matrix` says for the event's type and the column's type.
 
-Values of Avro have the form of JSON values, except that bytes are `bytes`.
+Values of Avro have the form of JSON values, except that bytes are `bytes`. Kafka Connect's JSON converter writes a map
+whose keys are not strings as an array of arrays of key and value, Confluent's Avro converter as an array of records
+with the fields `key` and `value`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
-
-from pyspark_pravega.errors import UnsupportedTypeError
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import Column, Leaf, ListColumn, Misfit, StructColumn, StructMember
+from ...core.columns import (
+    Column,
+    Leaf,
+    ListColumn,
+    MapColumn,
+    Misfit,
+    Problems,
+    Rows,
+    StructColumn,
+    StructMember,
+    describe_kind,
+    make_list_offsets,
+    require_values,
+)
 from ...core.spark_visitor import join_path
-from ...core.times_of_day import is_time_of_day
-from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
-from .maps import EntriesColumn
-from .matrix import Reading, Target, describe_column_type, explain_refusal, find_reading, find_target
+from .matrix import Reading, Target, explain_refusal
 from .numbers import make_decimal_column, make_flag_column, make_floating_column, make_whole_column
-from .semantic_types import Semantic, describe_schema, find_semantic, find_unit
-from .settings import Rules
-from .texts import (
-    BASE64,
-    BYTES,
-    NO_MODE,
-    make_base64_column,
-    make_binary_column,
-    make_digits_column,
-    make_iso_column,
-    make_text_column,
-    make_variant_column,
-)
-from .times import (
-    is_any_day,
-    is_day_of_postgres,
-    is_no_day,
-    make_clock_column,
-    make_date_column,
-    make_midnight_column,
-    make_timestamp_column,
-)
+from .settings import Cell, Rules
+from .texts import make_binary_column, make_string_column, make_variant_column
+from .times import make_clock_column, make_date_column, make_timestamp_column
 
-_NONE = type(None)
-_MAXWELL = "maxwell"
-"""Maxwell always writes bytes as base64, never decimals as objects, and columns of JSON as their values."""
-
-_NO_TEXT = "expected a timestamp as a string, found the number {}"
-_NO_CLOCK = "expected a time of day as a string, found the number {}"
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A column to build.
-
-    `declared`: the unit in `debezium.time-units` for the table's column around it. `plain`: the values come from a JSON
-    text of the user, which no connector encoded.
-    """
-
-    data_type: DataType
-    path: str
-    schema: FieldSchema | None
-    rules: Rules
-    declared: str | None = None
-    plain: bool = False
-
-    def of_text(self) -> _Cell:
-        """Return the same for values of a JSON text, to which no property applies."""
-        rules = replace(self.rules, unit_by_column={}, default_unit=None, decimal="string", binary=BASE64)
-        return replace(self, schema=None, rules=rules, declared=None, plain=True)
-
-    def part(self, name: str, data_type: DataType, schema: FieldSchema | None) -> Column:
-        """Return the column of a part of the values."""
-        return _make_column(replace(self, data_type=data_type, path=join_path(self.path, name), schema=schema))
+_Entries = list[tuple[Any, Any]]
+_ENTRY = {"key", "value"}
 
 
 def make_image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
@@ -85,7 +49,7 @@ def make_image_column(struct: StructType, path: str, schema: FieldSchema | None,
     members = []
     for field in struct.fields:
         declared = rules.unit_by_column.get(field.name)
-        cell = _Cell(field.dataType, join_path(path, field.name), fields.get(field.name), rules, declared)
+        cell = Cell(field.dataType, join_path(path, field.name), fields.get(field.name), rules, declared)
         members.append(StructMember(field.name, _make_column(cell), True))
     return _Image(path, find_arrow_type(struct), members, dict)
 
@@ -98,165 +62,178 @@ class _Image(StructColumn):
         return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
 
-def _make_column(cell: _Cell) -> Column:
-    target = find_target(cell.data_type)
-    if target is None or (target is Target.TIME and not is_time_of_day(cell.data_type)):
-        raise UnsupportedTypeError(
-            f"column '{cell.path}' has type {cell.data_type.simpleString()}, which no Debezium format can read"
-        )
-    reading = find_reading(cell.schema, target)
-    if reading is None:
-        assert cell.schema is not None
-        return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
-    column = _BUILDERS[target](cell, reading)
+def _make_column(cell: Cell) -> Column:
+    build = _BUILDERS[cell.target]
+    if cell.reading is None:
+        return cell.refuse()
+    column = build(cell)
     if type(column) is Leaf and cell.schema is not None:
-        words = (
-            f"the event's type is {describe_schema(cell.schema)}, the column's {describe_column_type(cell.data_type)}"
-        )
-        column.about = f" ({words})"
+        column.about = f" ({cell.describe_types()})"
     return column
 
 
-class _Refusing(Leaf):
-    """Accepts only null. The reason already names both types."""
-
-
-def _make_refusing_column(cell: _Cell, sentence: str) -> Leaf:
-    def convert_one(value: Any) -> NoReturn:
-        raise Misfit(sentence)
-
-    return _Refusing(cell.path, find_arrow_type(cell.data_type), convert_one, kinds=frozenset((_NONE,)))
-
-
-def _make_decimal(cell: _Cell, reading: Reading) -> Column:
-    assert isinstance(cell.data_type, DecimalType)
-    rounding = reading is Reading.ROUNDED
-    mode = cell.rules.decimal
-    return make_decimal_column(cell.path, cell.data_type, cell.schema, mode, rounding=rounding, plain=cell.plain)
-
-
-def _make_string(cell: _Cell, reading: Reading) -> Column:
-    if cell.schema is None or reading is Reading.TEXT:
-        decimals = not cell.plain and cell.rules.connector != _MAXWELL
-        return make_text_column(cell.path, cell.schema, decimals=decimals)
-    make = {Reading.DIGITS: make_digits_column, Reading.ISO: make_iso_column, Reading.BASE64: make_base64_column}[
-        reading
-    ]
-    return make(cell.path, cell.schema)
-
-
-def _make_binary(cell: _Cell, reading: Reading) -> Column:
-    mode, schema = cell.rules.binary, cell.schema
-    if reading is Reading.BYTES:
-        return make_binary_column(cell.path, BYTES, raw=schema is not None and schema.raw)
-    if schema is None:
-        wary = not mode and cell.rules.connector not in (OWN_CONNECTOR, _MAXWELL)
-        return make_binary_column(cell.path, mode or BASE64, raw=False, wary=wary)
-    if mode in ("", BYTES):
-        types = f"the event's type is {describe_schema(schema)}, the column's {describe_column_type(cell.data_type)}"
-        return _make_refusing_column(cell, f"{types}: {NO_MODE}")
-    return make_binary_column(cell.path, mode, raw=False)
-
-
-def _make_date(cell: _Cell, reading: Reading) -> Column:
-    schema = cell.schema
-    if reading is Reading.MIDNIGHT:
-        assert schema is not None
-        return make_midnight_column(cell.path, find_unit(schema))
-    if schema is not None:
-        return make_date_column(cell.path, is_any_day)
-    if cell.plain:
-        return make_date_column(cell.path, is_no_day, plain=True)
-    return make_date_column(cell.path, is_day_of_postgres if cell.rules.connector == "postgresql" else is_no_day)
-
-
-def _make_timestamp(cell: _Cell, reading: Reading) -> Column:
-    arrow_type = find_arrow_type(cell.data_type)
-    if cell.schema is None:
-        unit = cell.declared or cell.rules.default_unit
-        return make_timestamp_column(
-            cell.path, arrow_type, unit, _NO_TEXT if cell.plain else cell.rules.describe_unknown_unit()
-        )
-    if reading is Reading.DECLARED_UNIT and cell.declared is None:
-        return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
-    unit = cell.declared if reading is Reading.DECLARED_UNIT else find_unit(cell.schema) or None
-    return make_timestamp_column(cell.path, arrow_type, unit, "the number {} is not a text")
-
-
-def _make_time(cell: _Cell, reading: Reading) -> Column:
-    if reading is Reading.DECLARED_UNIT and cell.declared is None:
-        assert cell.schema is not None
-        return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
-    if cell.schema is None:
-        unit = cell.declared or (None if cell.plain else cell.rules.clock_unit)
-        unknown = _NO_CLOCK if cell.plain else cell.rules.describe_unknown_unit("times of day")
-        return make_clock_column(cell.path, cell.data_type, unit, unknown, utc=cell.rules.utc_clocks)
-    unit = cell.declared if reading is Reading.DECLARED_UNIT else find_unit(cell.schema) or None
-    utc = find_semantic(cell.schema) is Semantic.ISO_TIME
-    return make_clock_column(cell.path, cell.data_type, unit, "the number {} is not a text", utc=utc)
-
-
-def _make_array(cell: _Cell, reading: Reading) -> Column:
+def _make_array(cell: Cell) -> Column:
     assert isinstance(cell.data_type, ArrayType)
     element = cell.part("element", cell.data_type.elementType, cell.schema.element if cell.schema else None)
-    return ListColumn(cell.path, find_arrow_type(cell.data_type), element, cell.data_type.containsNull)
+    return ListColumn(cell.path, find_arrow_type(cell.data_type), _make_column(element), cell.data_type.containsNull)
 
 
-def _make_map(cell: _Cell, reading: Reading) -> Column:
-    assert isinstance(cell.data_type, MapType)
-    schema, data_type = cell.schema, cell.data_type
+def _make_map(cell: Cell) -> Column:
+    schema = cell.schema
     inner = schema.element if schema is not None else None
     if schema is not None and schema.kind == "struct":
         members = list(schema.fields.values())
         if any(member != members[0] for member in members):
-            return _make_refusing_column(cell, f"{explain_refusal(schema, data_type)}: its fields have different types")
+            return cell.refuse(f"{explain_refusal(schema, cell.data_type)}: its fields have different types")
         inner = members[0] if members else None
-    column = _make_entries(cell, data_type, schema.key if schema is not None else None, inner)
-    if not cell.plain and (schema is None or reading is Reading.JSON_OBJECT):
-        column.of_text = _make_entries(cell.of_text(), data_type, None, None)
+    column = _make_entries(cell, schema.key if schema is not None else None, inner)
+    if not cell.plain and (schema is None or cell.reading is Reading.JSON_OBJECT):
+        column.of_text = _make_entries(cell.of_text(), None, None)
     return column
 
 
-def _make_entries(
-    cell: _Cell, data_type: MapType, keys: FieldSchema | None, values: FieldSchema | None
-) -> EntriesColumn:
-    key = cell.part("key", data_type.keyType, keys)
-    value = cell.part("value", data_type.valueType, values)
-    return EntriesColumn(cell.path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
+def _make_entries(cell: Cell, keys: FieldSchema | None, values: FieldSchema | None) -> _EntriesColumn:
+    data_type = cell.data_type
+    assert isinstance(data_type, MapType)
+    key = _make_column(cell.part("key", data_type.keyType, keys))
+    value = _make_column(cell.part("value", data_type.valueType, values))
+    return _EntriesColumn(cell.path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
 
 
-def _make_struct(cell: _Cell, reading: Reading) -> Column:
+def _make_struct(cell: Cell) -> Column:
     assert isinstance(cell.data_type, StructType)
     members = [StructMember(field.name, _make_member(cell, field), True) for field in cell.data_type.fields]
     return _Image(cell.path, find_arrow_type(cell.data_type), members, dict)
 
 
-def _make_member(cell: _Cell, field: StructField) -> Column:
+def _make_member(cell: Cell, field: StructField) -> Column:
     schema = cell.schema
-    if schema is None:
-        return cell.part(field.name, field.dataType, None)
-    inner = schema.element if schema.kind == "map" else schema.fields.get(field.name)
-    return cell.part(field.name, field.dataType, inner)
+    if schema is not None:
+        schema = schema.element if schema.kind == "map" else schema.fields.get(field.name)
+    return _make_column(cell.part(field.name, field.dataType, schema))
 
 
-_BUILDERS: Mapping[Target, Callable[[_Cell, Reading], Column]] = MappingProxyType(
+_BUILDERS: Mapping[Target, Callable[[Cell], Column]] = MappingProxyType(
     {
-        Target.BOOLEAN: lambda cell, reading: make_flag_column(cell.path),
-        Target.WHOLE: lambda cell, reading: make_whole_column(cell.path, cell.data_type, cell.schema, plain=cell.plain),
-        Target.FLOATING: lambda cell, reading: make_floating_column(
-            cell.path, cell.data_type, cell.schema, plain=cell.plain
-        ),
-        Target.DECIMAL: _make_decimal,
-        Target.STRING: _make_string,
-        Target.BINARY: _make_binary,
-        Target.DATE: _make_date,
-        Target.TIMESTAMP: _make_timestamp,
-        Target.TIME: _make_time,
+        Target.BOOLEAN: make_flag_column,
+        Target.WHOLE: make_whole_column,
+        Target.FLOATING: make_floating_column,
+        Target.DECIMAL: make_decimal_column,
+        Target.STRING: make_string_column,
+        Target.BINARY: make_binary_column,
+        Target.DATE: make_date_column,
+        Target.TIMESTAMP: make_timestamp_column,
+        Target.TIME: make_clock_column,
         Target.ARRAY: _make_array,
         Target.MAP: _make_map,
         Target.STRUCT: _make_struct,
-        Target.VARIANT: lambda cell, reading: make_variant_column(
-            cell.path, cell.schema, parsed=not cell.plain and cell.rules.connector != _MAXWELL
-        ),
+        Target.VARIANT: make_variant_column,
     }
 )
+
+
+class _EntriesColumn(MapColumn):
+    """Builds a map from an object, a text of an object, or entries.
+
+    A key that occurs twice counts once, with its last value, as when Kafka Connect reads the map. Keys that differ in
+    the event but are equal in the column make the event bad, because either value may be meant.
+    """
+
+    of_text: _EntriesColumn | None = None
+    """The column that builds maps of texts, if their values are read differently."""
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
+        if self.of_text is None or not texts.any():
+            return self._build_maps(values, rows, problems)
+        order = np.argsort(texts, kind="stable")
+        parts = []
+        for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
+            parts.append(column._build_maps([values[number] for number in places.tolist()], rows[places], problems))
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
+
+    def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        values = [_parse_object(value) for value in values]
+        if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
+            return super().build(values, rows, problems)
+        maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
+        return self._build_of_entries(maps, rows, problems)
+
+    def _entries(self, value: Any, row: int, problems: Problems) -> _Entries | None:
+        if value is None:
+            return None
+        try:
+            return _list_entries(value)
+        except Misfit as error:
+            self.note_misfit(row, error, problems)
+            return None
+
+    def _build_of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
+        keys, owners = self._keys(maps, rows, problems)
+        kept = self._drop_twins(maps, keys.to_pylist(), rows, problems)
+        if kept != maps:
+            maps = kept
+            keys, owners = self._keys(maps, rows, problems)
+        values = self.value.build([value for entries in maps if entries for _, value in entries], owners, problems)
+        if not self.value_nullable:
+            require_values(values, self.value, owners, problems)
+        return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
+
+    def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
+        owners = np.repeat(rows, _count_entries(maps))
+        return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
+
+    def _drop_twins(
+        self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
+    ) -> list[_Entries | None]:
+        """Return the maps with each key once; None for a map with a null key or keys that become equal."""
+        kept: list[_Entries | None] = []
+        begin = 0
+        for entries, row in zip(maps, rows, strict=True):
+            if entries is None:
+                kept.append(None)
+                continue
+            own = keys[begin : begin + len(entries)]
+            begin += len(entries)
+            last: dict[str, tuple[Any, Any]] = {}
+            reason = "a map has a key that is null" if None in own else ""
+            for key, entry in zip(own, entries, strict=True):
+                twin = last.get(repr(key))
+                if twin is not None and twin[0] != entry[0]:
+                    reason = f"the keys {twin[0]!r:.40} and {entry[0]!r:.40} of a map are one key in the column"
+                last[repr(key)] = entry
+            if reason:
+                self.note_misfit(row, reason, problems)
+            kept.append(None if reason else list(last.values()))
+        return kept
+
+
+def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
+    return np.fromiter((0 if entries is None else len(entries) for entries in maps), np.int64, len(maps))
+
+
+def _list_entries(value: Any) -> _Entries:
+    """Return the entries of an object, of an array of arrays, or of an array of records. Raises Misfit."""
+    if type(value) is dict:
+        return list(value.items())
+    if type(value) is not list:
+        raise Misfit(f"expected an object or an array of entries, found {describe_kind(value)}")
+    entries = []
+    for entry in value:
+        if type(entry) is list and len(entry) == 2:
+            entries.append((entry[0], entry[1]))
+        elif type(entry) is dict and entry.keys() == _ENTRY:
+            entries.append((entry["key"], entry["value"]))
+        else:
+            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(entry)}")
+    return entries
+
+
+def _parse_object(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    try:
+        parsed = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
+    except (ValueError, RecursionError):
+        return value  # refused later
+    return parsed if type(parsed) is dict else value

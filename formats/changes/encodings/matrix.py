@@ -8,7 +8,7 @@ encoding that the schema does not name: only the line "no schema" depends on the
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -67,51 +67,43 @@ class Reading(Enum):
     VALUE = "the value"
 
 
-_Row = tuple[Reading | None, ...]
-
-
-def _make_rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
-    return MappingProxyType(
-        {
-            semantic: MappingProxyType(
-                {target: reading for target, reading in zip(Target, row, strict=True) if reading}
-            )
-            for semantic, row in lines
-        }
-    )
-
-
 def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     s, r, no = Semantic, Reading, None
     # fmt: off
-    return _make_rows([
+    rows: dict[Semantic, tuple[Reading | None, ...]] = {
         # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         TIME             ARRAY       MAP            STRUCT    VARIANT  # noqa: E501
-        (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.UNIT_OR_CLOCK, r.ELEMENTS, r.ENTRIES,     r.FIELDS, r.JSON)),  # noqa: E501
-        (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       r.VALUE)),  # noqa: E501
-        (s.INTEGER,            (r.FLAG, r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             r.DECLARED_UNIT,  r.DECLARED_UNIT, no,         no,            no,       r.VALUE)),  # noqa: E501
-        (s.FLOAT,              (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.STRING,             (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   r.BINARY_MODE,      r.DAYS,         r.MOMENT,         r.CLOCK,         no,         r.JSON_OBJECT, no,       r.JSON)),  # noqa: E501
-        (s.WORDS,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.JSON,               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.JSON_OBJECT, no,       r.JSON)),  # noqa: E501
-        (s.BYTES,              (no,     no,       no,       no,             r.BASE64, r.BYTES,            no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.DECIMAL,            (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.VARIABLE_DECIMAL,   (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            r.FIELDS, no)),  # noqa: E501
-        (s.DATE,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.DAYS,         no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.ISO_DATE,           (no,     no,       no,       no,             r.TEXT,   no,                 r.DAYS,         no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.TIMESTAMP,          (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no,       no)),  # noqa: E501
-        (s.ISO_TIMESTAMP,      (no,     no,       no,       no,             r.TEXT,   no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no,       no)),  # noqa: E501
-        (s.TIME,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 no,             no,               r.CLOCK,         no,         no,            no,       no)),  # noqa: E501
-        (s.ISO_TIME,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               r.CLOCK,         no,         no,            no,       no)),  # noqa: E501
-        (s.ZONED_TIME,         (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.YEAR,               (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.DURATION,           (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.INTERVAL,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-        (s.ARRAY,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              r.ELEMENTS, no,            no,       r.VALUE)),  # noqa: E501
-        (s.MAP,                (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS, r.VALUE)),  # noqa: E501
-        (s.STRUCT,             (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS, r.VALUE)),  # noqa: E501
-        (s.UNION,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no)),  # noqa: E501
-    ])
+        s.NO_SCHEMA:           (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.UNIT_OR_CLOCK, r.ELEMENTS, r.ENTRIES,     r.FIELDS, r.JSON),  # noqa: E501
+        s.BOOLEAN:             (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       r.VALUE),  # noqa: E501
+        s.INTEGER:             (r.FLAG, r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             r.DECLARED_UNIT,  r.DECLARED_UNIT, no,         no,            no,       r.VALUE),  # noqa: E501
+        s.FLOAT:               (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.STRING:              (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   r.BINARY_MODE,      r.DAYS,         r.MOMENT,         r.CLOCK,         no,         r.JSON_OBJECT, no,       r.JSON),  # noqa: E501
+        s.WORDS:               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.JSON:                (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.JSON_OBJECT, no,       r.JSON),  # noqa: E501
+        s.BYTES:               (no,     no,       no,       no,             r.BASE64, r.BYTES,            no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.DECIMAL:             (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.VARIABLE_DECIMAL:    (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            r.FIELDS, no),  # noqa: E501
+        s.DATE:                (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.DAYS,         no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.ISO_DATE:            (no,     no,       no,       no,             r.TEXT,   no,                 r.DAYS,         no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.TIMESTAMP:           (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no,       no),  # noqa: E501
+        s.ISO_TIMESTAMP:       (no,     no,       no,       no,             r.TEXT,   no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no,       no),  # noqa: E501
+        s.TIME:                (no,     r.NUMBER, no,       no,             r.ISO,    no,                 no,             no,               r.CLOCK,         no,         no,            no,       no),  # noqa: E501
+        s.ISO_TIME:            (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               r.CLOCK,         no,         no,            no,       no),  # noqa: E501
+        s.ZONED_TIME:          (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.YEAR:                (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.DURATION:            (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.INTERVAL:            (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+        s.ARRAY:               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              r.ELEMENTS, no,            no,       r.VALUE),  # noqa: E501
+        s.MAP:                 (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS, r.VALUE),  # noqa: E501
+        s.STRUCT:              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS, r.VALUE),  # noqa: E501
+        s.UNION:               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no,       no),  # noqa: E501
+    }
     # fmt: on
+    return MappingProxyType(
+        {
+            semantic: {target: reading for target, reading in zip(Target, row, strict=True) if reading is not None}
+            for semantic, row in rows.items()
+        }
+    )
 
 
 MATRIX = _make_matrix()

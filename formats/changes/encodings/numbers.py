@@ -10,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, DecimalType, FloatType
+from pyspark.sql.types import DecimalType, FloatType
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
 from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, read_base64, shorten_value
 from .kafka_connect_schema import DECIMAL, FieldSchema
+from .matrix import Reading
+from .settings import ONLY_NULL, Cell
 
 _NONE = type(None)
 _NATIVE = ("leaf",)
@@ -29,24 +31,19 @@ _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
-def make_decimal_column(
-    path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool, plain: bool = False
-) -> Leaf:
-    """Return a column of decimals that reads numbers, texts of numbers, unscaled numbers, and objects with a scale.
-
-    `mode`: how events without a schema encode decimals: "string", "precise" or "double". `rounding`: numbers may lose
-    digits. `plain`: objects are not decimals.
-    """
-    precision, scale = data_type.precision, data_type.scale
+def make_decimal_column(cell: Cell) -> Leaf:
+    """Return a column of decimals that reads numbers, texts of numbers, unscaled numbers, and objects with a scale."""
+    assert isinstance(cell.data_type, DecimalType)
+    precision, scale = cell.data_type.precision, cell.data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-    unscaled = find_unscaled_scale(schema)
-    if schema is None and mode == "precise":
+    unscaled = find_unscaled_scale(cell.schema)
+    mode = cell.rules.decimal if cell.schema is None else ""
+    if mode == "precise":
         unscaled = scale
-    rounding = rounding or (schema is None and mode == "double")
-    raw = schema is not None and schema.raw
+    rounding = cell.reading is Reading.ROUNDED or mode == "double"
 
     def convert_one(value: Any) -> Decimal | None:
-        text = _read_text(value, unscaled, raw, plain=plain)
+        text = _read_text(value, unscaled, cell.raw, plain=cell.plain)
         if text is None:
             return None
         if rounding and type(value) is not str:
@@ -59,11 +56,11 @@ def make_decimal_column(
         return _convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
 
     # Bytes are the unscaled number in Avro, and in JSON the text of a number.
-    kinds: frozenset[type] = frozenset((bytes if raw and unscaled is not None else str, _NONE))
+    kinds: frozenset[type] = frozenset((bytes if cell.raw and unscaled is not None else str, _NONE))
     native: tuple[Any, ...] | None = ("digits",) if unscaled is None else ("unscaled", unscaled)
     if rounding or (unscaled is not None and abs(unscaled) > 100):
         native = None
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=native)
 
 
 def find_unscaled_scale(schema: FieldSchema | None) -> int | None:
@@ -172,7 +169,7 @@ def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
     return array
 
 
-def make_flag_column(path: str) -> Leaf:
+def make_flag_column(cell: Cell) -> Leaf:
     """Return a column of booleans that reads true, false, 0 and 1."""
 
     def convert_one(value: Any) -> bool:
@@ -180,23 +177,20 @@ def make_flag_column(path: str) -> Leaf:
             return bool(value)
         raise Misfit(f"expected true or false, found {describe_kind(value)}")
 
-    return Leaf(path, pa.bool_(), convert_one, kinds=frozenset((bool, _NONE)), native=("flag",))
+    return Leaf(cell.path, pa.bool_(), convert_one, kinds=frozenset((bool, _NONE)), native=("flag",))
 
 
-def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of whole numbers that reads numbers without a fraction, their texts, and decimals.
-
-    `plain`: objects are not decimals.
-    """
-    arrow_type = find_arrow_type(data_type)
+def make_whole_column(cell: Cell) -> Leaf:
+    """Return a column of whole numbers that reads numbers without a fraction, their texts, and decimals."""
+    arrow_type = find_arrow_type(cell.data_type)
     limit = 1 << (arrow_type.bit_width - 1)
+    schema, raw = cell.schema, cell.raw
     scaled = find_unscaled_scale(schema) is not None
     floats = schema is not None and schema.kind in ("float32", "float64")
-    raw = schema is not None and schema.raw
 
     def convert_one(value: Any) -> int:
         number = value
-        if scaled or (_has_scale(value, raw) and not plain):
+        if scaled or (_has_scale(value, raw) and not cell.plain):
             number = _parse_whole(read_decimal_digits(value, schema))
         elif type(value) is str:
             number = _parse_whole(value)
@@ -207,10 +201,10 @@ def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None
         if type(number) is not int:
             raise Misfit(f"expected a whole number, found {describe_kind(value)}")
         if not -limit <= number < limit:
-            raise Misfit(f"the number {str(number)[:40]} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the number {str(number)[:40]} is out of the range of {cell.data_type.simpleString()}")
         return number
 
-    return Leaf(path, arrow_type, convert_one, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
+    return Leaf(cell.path, arrow_type, convert_one, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
 
 
 def _convert_float(number: float) -> int | None:
@@ -227,18 +221,19 @@ def _parse_whole(text: str) -> int | None:
         return None
 
 
-def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of floats that reads numbers, their texts, and decimals. `plain`: objects are not decimals."""
-    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
+def make_floating_column(cell: Cell) -> Leaf:
+    """Return a column of floats that reads numbers, their texts, and decimals."""
+    is_single = isinstance(cell.data_type, FloatType)
+    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if is_single else (pa.float64(), math.inf)
+    schema, raw = cell.schema, cell.raw
     scaled = find_unscaled_scale(schema) is not None
-    raw = schema is not None and schema.raw
 
     def convert_one(value: Any) -> float:
         if type(value) is str and value in _SPECIAL and not scaled:
             return _SPECIAL[value]
         if type(value) is float and not math.isfinite(value):
             return value
-        if scaled or (_has_scale(value, raw) and not plain):
+        if scaled or (_has_scale(value, raw) and not cell.plain):
             value = read_decimal_digits(value, schema)
         if type(value) not in (float, int, str, NumberText):
             raise Misfit(f"expected a number, found {describe_kind(value)}")
@@ -249,7 +244,7 @@ def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | N
         except OverflowError:
             number = math.inf
         if abs(number) >= limit or math.isnan(number):
-            raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the number {shorten_value(value)} is out of the range of {cell.data_type.simpleString()}")
         return number
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
@@ -258,5 +253,5 @@ def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | N
             raise OverflowError
         return array
 
-    kinds: frozenset[type] = frozenset((_NONE,)) if scaled else frozenset((float, int, NumberText, _NONE))
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=None if scaled else _NATIVE)
+    kinds: frozenset[type] = ONLY_NULL if scaled else frozenset((float, int, NumberText, _NONE))
+    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=None if scaled else _NATIVE)

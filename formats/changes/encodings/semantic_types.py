@@ -102,17 +102,22 @@ NAMED = MappingProxyType(
 )
 """Meanings by name. Oracle's connector writes a MicroDuration as float64."""
 
-_OF_KIND = {
-    "boolean": Semantic.BOOLEAN,
-    **dict.fromkeys(("int8", "int16", "int32", "int64"), Semantic.INTEGER),
-    **dict.fromkeys(("float32", "float64"), Semantic.FLOAT),
-    "string": Semantic.STRING,
-    "bytes": Semantic.BYTES,
-    "array": Semantic.ARRAY,
-    "map": Semantic.MAP,
-    "struct": Semantic.STRUCT,
-    "union": Semantic.UNION,
+_KINDS: dict[str, tuple[Semantic, T.DataType]] = {
+    "boolean": (Semantic.BOOLEAN, T.BooleanType()),
+    "int8": (Semantic.INTEGER, T.ByteType()),
+    "int16": (Semantic.INTEGER, T.ShortType()),
+    "int32": (Semantic.INTEGER, T.IntegerType()),
+    "int64": (Semantic.INTEGER, T.LongType()),
+    "float32": (Semantic.FLOAT, T.FloatType()),
+    "float64": (Semantic.FLOAT, T.DoubleType()),
+    "string": (Semantic.STRING, T.StringType()),
+    "bytes": (Semantic.BYTES, T.BinaryType()),
+    "array": (Semantic.ARRAY, T.StringType()),
+    "map": (Semantic.MAP, T.StringType()),
+    "struct": (Semantic.STRUCT, T.StringType()),
+    "union": (Semantic.UNION, T.StringType()),
 }
+"""The meaning of each kind without a name, and the type of a column for its values."""
 
 
 def find_meaning(schema: FieldSchema) -> Meaning | None:
@@ -126,7 +131,9 @@ def find_semantic(schema: FieldSchema | None) -> Semantic:
     if schema is None:
         return Semantic.NO_SCHEMA
     meaning = find_meaning(schema)
-    return _OF_KIND.get(schema.kind, Semantic.NO_SCHEMA) if meaning is None else meaning.semantic
+    if meaning is not None:
+        return meaning.semantic
+    return _KINDS[schema.kind][0] if schema.kind in _KINDS else Semantic.NO_SCHEMA
 
 
 def find_unit(schema: FieldSchema) -> str:
@@ -149,22 +156,13 @@ def describe_schema(schema: FieldSchema) -> str:
     return f"{name} ({', '.join(words)})" if words else name
 
 
-_KINDS: dict[str, T.DataType] = {
-    "boolean": T.BooleanType(),
-    "int8": T.ByteType(),
-    "int16": T.ShortType(),
-    "int32": T.IntegerType(),
-    "int64": T.LongType(),
-    "float32": T.FloatType(),
-    "float64": T.DoubleType(),
-    "bytes": T.BinaryType(),
-}
-_BY_KIND = (Semantic.BOOLEAN, Semantic.INTEGER, Semantic.FLOAT, Semantic.BYTES, Semantic.YEAR, Semantic.DURATION)
 _SEMANTIC: dict[Semantic, T.DataType] = {
     Semantic.DATE: T.DateType(),
     Semantic.ISO_DATE: T.DateType(),
     Semantic.TIMESTAMP: T.TimestampNTZType(),
+    Semantic.TIME: T.StringType(),
 }
+"""The types of columns for values whose type their kind does not say."""
 _WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
 
 
@@ -189,9 +187,9 @@ def choose_type(schema: FieldSchema | None) -> T.DataType:
         return T.MapType(_choose_key_type(schema.key), choose_type(schema.element))
     if semantic is Semantic.STRUCT and schema.fields:
         return choose_columns(schema)
-    if semantic in _BY_KIND:
-        return _KINDS[schema.kind]
-    return _SEMANTIC.get(semantic, T.StringType())
+    if semantic in _SEMANTIC:
+        return _SEMANTIC[semantic]
+    return _KINDS[schema.kind][1] if schema.kind in _KINDS else T.StringType()
 
 
 def _choose_key_type(schema: FieldSchema | None) -> T.DataType:

@@ -12,50 +12,55 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import VariantType
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import check_characters, decode_base64, shorten_value, write_json
 from ...json.variants import encode_variant, parse_variant
+from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
+from .matrix import Reading
 from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
+from .settings import BASE64, BYTES, HEX, MAXWELL, ONLY_NULL, URL_SAFE, Cell
 from .times import make_time_writer
-
-BYTES, BASE64, URL_SAFE, HEX = ("bytes", "base64", "base64-url-safe", "hex")
-"""The values of the property `debezium.binary`: how events encode bytes."""
 
 _PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"
 _LIKE_HEX = re.compile(r"(?:[0-9a-f]{2}){4,}|(?:[0-9A-F]{2}){4,}")
 
-NO_MODE = (
+_NO_MODE = (
     f"a string does not show how it encodes bytes; set {_PROPERTY} (base64, base64-url-safe or hex), or declare the "
     "column as STRING"
 )
 
-_NONE = type(None)
+_TEXTS: frozenset[type] = frozenset((str, type(None)))
 _VARIABLE_SCALE = {"scale", "value"}
 _KINDS_OF_TIMES = {Semantic.DATE: "date", Semantic.TIMESTAMP: "timestamp", Semantic.TIME: "time"}
 
 
-def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = True) -> Leaf:
-    """Return a column of texts: strings as they are, other values as JSON. Bytes of Avro are base64, as in JSON.
-
-    `decimals`: objects without a schema may be VariableScaleDecimals, which the column shows as digits.
-    """
-    raw = schema is not None and schema.raw
+def make_string_column(cell: Cell) -> Leaf:
+    """Return a column of strings: texts as they are, other values as JSON, or as the cell says."""
+    match cell.reading:
+        case Reading.DIGITS:
+            return _make_shown_column(cell, lambda value: read_decimal_digits(value, cell.schema))
+        case Reading.ISO:
+            return _make_iso_column(cell)
+        case Reading.BASE64:
+            return _make_base64_column(cell)
+    schema = cell.schema
+    # Objects without a schema may be VariableScaleDecimals, which the column shows as digits.
+    decimals = schema is None and not cell.plain and cell.rules.connector != MAXWELL
 
     def convert_one(value: Any) -> str:
         if type(value) is str:
             return check_characters(value)
-        if raw and schema is not None:
+        if cell.raw:
             value = _convert_to_json(value, schema)
-        if schema is None and decimals and (digits := _read_variable_scale_digits(value)) is not None:
+        if decimals and (digits := _read_variable_scale_digits(value)) is not None:
             return digits
-        return check_characters(value if type(value) is str else write_json(value))
+        return check_characters(_write_plain(value))
 
-    return Leaf(path, pa.string(), convert_one, kinds=frozenset((str, _NONE)), native=("leaf",))
+    return Leaf(cell.path, pa.string(), convert_one, kinds=_TEXTS, native=("leaf",))
 
 
 def _read_variable_scale_digits(value: Any) -> str | None:
@@ -68,48 +73,43 @@ def _read_variable_scale_digits(value: Any) -> str | None:
         return None
 
 
-def make_variant_column(path: str, schema: FieldSchema | None, *, parsed: bool) -> Leaf:
+def make_variant_column(cell: Cell) -> Leaf:
     """Return a column of JSON values of any kind. Bytes of Avro are base64, as in JSON.
 
-    `parsed`: strings hold the JSON text of the value, as in Debezium's columns of JSON.
+    Strings hold the JSON text of the value, as in Debezium's columns of JSON, unless Maxwell wrote them.
     """
+    parsed = not cell.plain and cell.rules.connector != MAXWELL
 
     def convert_one(value: Any) -> dict[str, bytes] | None:
         if type(value) is str and parsed:
             return parse_variant(value)
-        return encode_variant(_convert_to_json(value, schema) if schema is not None and schema.raw else value)
+        return encode_variant(_convert_to_json(value, cell.schema) if cell.raw else value)
 
-    return Leaf(path, find_arrow_type(VariantType()), convert_one, kinds=frozenset((_NONE,)))
+    return Leaf(cell.path, find_arrow_type(cell.data_type), convert_one, kinds=ONLY_NULL)
 
 
-def make_base64_column(path: str, schema: FieldSchema) -> Leaf:
-    """Return a column of the base64 of bytes."""
-
+def _make_base64_column(cell: Cell) -> Leaf:
     def convert_one(value: Any) -> str:
-        if type(value) is bytes and schema.raw:
+        if type(value) is bytes and cell.raw:
             return base64.b64encode(value).decode("ascii")
         if type(value) is not str:
             raise Misfit(f"expected bytes, found {describe_kind(value)}")
         return check_characters(value)
 
-    return Leaf(path, pa.string(), convert_one, kinds=frozenset((str, _NONE)), native=("leaf",))
+    return Leaf(cell.path, pa.string(), convert_one, kinds=_TEXTS, native=("leaf",))
 
 
-def make_digits_column(path: str, schema: FieldSchema) -> Leaf:
-    """Return a column of decimals as texts with all their digits."""
-    return _make_shown_column(path, lambda value: read_decimal_digits(value, schema))
-
-
-def make_iso_column(path: str, schema: FieldSchema) -> Leaf:
+def _make_iso_column(cell: Cell) -> Leaf:
     """Return a column of ISO 8601 texts of dates, timestamps and times of day."""
-    write = make_time_writer(find_unit(schema), _KINDS_OF_TIMES[find_semantic(schema)])
+    assert cell.schema is not None
+    write = make_time_writer(find_unit(cell.schema), _KINDS_OF_TIMES[find_semantic(cell.schema)])
     return _make_shown_column(
-        path, lambda value: write(value) if type(value) is int else check_characters(_write_plain(value))
+        cell, lambda value: write(value) if type(value) is int else check_characters(_write_plain(value))
     )
 
 
-def _make_shown_column(path: str, show: Callable[[Any], str]) -> Leaf:
-    return Leaf(path, pa.string(), show, kinds=frozenset((_NONE,)))
+def _make_shown_column(cell: Cell, show: Callable[[Any], str]) -> Leaf:
+    return Leaf(cell.path, pa.string(), show, kinds=ONLY_NULL)
 
 
 def _write_plain(value: Any) -> str:
@@ -145,9 +145,19 @@ def _convert_float_to_json(value: float, schema: FieldSchema | None) -> float | 
     )  # the fewest digits that distinguish it from its neighbours
 
 
-def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Leaf:
-    """Return a column of bytes. `raw`: values may be bytes already. `wary`: refuse base64 that may also be hex."""
-    decode = _WARY if wary else _DECODERS[mode]
+def make_binary_column(cell: Cell) -> Leaf:
+    """Return a column of bytes: of Avro's bytes, or of strings that encode bytes in the table's mode."""
+    mode, wary = cell.rules.binary, False
+    if cell.reading is Reading.BYTES:
+        mode = BYTES
+    elif cell.schema is None:
+        # Base64 that may also be hex is refused.
+        wary = not mode and cell.rules.connector not in (OWN_CONNECTOR, MAXWELL)
+        mode = mode or BASE64
+    elif mode in ("", BYTES):
+        return cell.refuse(f"{cell.describe_types()}: {_NO_MODE}")
+    raw = cell.raw and cell.reading is Reading.BYTES
+    decode = _decode_clear_base64 if wary else _DECODERS[mode]
 
     def convert_one(value: Any) -> bytes:
         if raw and type(value) is bytes:
@@ -162,7 +172,7 @@ def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -
     native: tuple[str, ...] | None = None
     if mode in (BYTES, BASE64):
         native = ("wary",) if wary else ("leaf",)
-    return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=frozenset((str, _NONE)), native=native)
+    return Leaf(cell.path, pa.binary(), convert_one, fast=convert_all, kinds=_TEXTS, native=native)
 
 
 def encode_bytes(array: pa.Array, mode: str) -> pa.Array:
@@ -196,7 +206,6 @@ def _decode_clear_base64(text: str) -> bytes:
 _DECODERS: Mapping[str, Callable[[str], bytes]] = MappingProxyType(
     {BYTES: decode_base64, BASE64: decode_base64, URL_SAFE: _decode_url_safe, HEX: _decode_hex}
 )
-_WARY = _decode_clear_base64
 _ENCODERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {BYTES: base64.b64encode, BASE64: base64.b64encode, URL_SAFE: base64.urlsafe_b64encode, HEX: binascii.hexlify}
 )

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType
 
+from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
 from ..feed import UNITS
-from .settings import ASSUMED_MS
+from .matrix import Reading
+from .semantic_types import Semantic, find_semantic, find_unit
+from .settings import ASSUMED_MS, ONLY_NULL, Cell
 
 _NONE = type(None)
 _KINDS = frozenset((int, str, _NONE))
@@ -42,41 +44,36 @@ _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 _LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
-_POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
-"""The numbers that Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
-_POSTGRES_FIRST_DAY, _POSTGRES_LAST_DAY = -2_440_588, 106_751_991
-"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, up to numbers that could be
-seconds since 1970."""
+_DAYS_WITH_SCHEMA = (range(-(2**31), 2**31),)
+"""What the 32 bits of a date with a schema can hold."""
+_DAYS_OF_POSTGRES: tuple[Container[int], ...] = (
+    range(-2_440_588, 106_751_992),
+    (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691),
+)
+"""4713 BC to the year 294,247, the range of PostgreSQL's timestamps, and the numbers that Debezium's connector for
+PostgreSQL writes for infinite dates, in snapshots and in the stream. PostgreSQL's dates go further, up to numbers that
+could be seconds since 1970."""
 
 _NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
-TOO_LARGE = (
+_NO_NUMBER = "the number {} is not a text"
+_NO_TIMESTAMP = "expected a timestamp as a string, found the number {}"
+_NO_CLOCK = "expected a time of day as a string, found the number {}"
+_TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
     "column has more digits, set the table property 'debezium.time-units', for example 'created=us'"
 )
 
 
-def is_any_day(value: int) -> bool:
-    """Return whether the 32 bits of a date with a schema can hold a number of days."""
-    return -(2**31) <= value < 2**31
-
-
-def is_day_of_postgres(value: int) -> bool:
-    """Return whether a number can be a date of PostgreSQL, including its infinities."""
-    return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
-
-
-def is_no_day(value: int) -> bool:
-    """Return False: numbers outside the years 0001 to 9999 are not dates."""
-    return False
-
-
-def make_date_column(path: str, is_valid: Callable[[int], bool], *, plain: bool = False) -> Leaf:
-    """Return a column that reads days since 1970, or a date as text.
-
-    `is_valid` returns whether a number outside the years 0001 to 9999 is a date, and so null. `plain`: only texts are
-    dates.
-    """
+def make_date_column(cell: Cell) -> Leaf:
+    """Return a column that reads days since 1970, or a date as text; of plain values only texts."""
+    if cell.reading is Reading.MIDNIGHT:
+        return _make_midnight_column(cell)
+    plain = cell.plain
+    # Which numbers outside the years 0001 to 9999 are dates, and so null.
+    valid_ranges: Sequence[Container[int]] = _DAYS_WITH_SCHEMA if cell.schema is not None else ()
+    if cell.schema is None and not plain and cell.rules.connector == "postgresql":
+        valid_ranges = _DAYS_OF_POSTGRES
 
     def convert_one(value: Any) -> int | None:
         if plain and type(value) is not str:
@@ -84,7 +81,7 @@ def make_date_column(path: str, is_valid: Callable[[int], bool], *, plain: bool 
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
-            if is_valid(value):
+            if any(value in days for days in valid_ranges):
                 return None
             raise Misfit(
                 f"the number {value} is not a day of the years 0001 to 9999; if it counts another unit since 1970, "
@@ -104,11 +101,13 @@ def make_date_column(path: str, is_valid: Callable[[int], bool], *, plain: bool 
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, store=_store_days, native=native)
+    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, store=_store_days, native=native)
 
 
-def make_midnight_column(path: str, unit: str) -> Leaf:
+def _make_midnight_column(cell: Cell) -> Leaf:
     """Return a column of dates that reads timestamps at midnight in UTC, as units since 1970 or as texts."""
+    assert cell.schema is not None
+    unit = find_unit(cell.schema)
 
     def convert_one(value: Any) -> int | None:
         if type(value) is str:
@@ -123,18 +122,29 @@ def make_midnight_column(path: str, unit: str) -> Leaf:
             raise Misfit(f"the number {value}, which is {make_time_writer(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
         return day
 
-    return Leaf(path, pa.date32(), convert_one, kinds=frozenset((_NONE,)), store=_store_days)
+    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL, store=_store_days)
 
 
 def _store_days(values: Sequence[int | None]) -> pa.Array:
     return pa.array(values, pa.int32()).view(pa.date32())
 
 
-def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unknown: str) -> Leaf:
-    """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset.
+def _find_unit(cell: Cell) -> str | None:
+    """Return the unit of whole numbers by their schema, or the declared one; None if there is none."""
+    if cell.schema is None or cell.reading is Reading.DECLARED_UNIT:
+        return cell.declared
+    return find_unit(cell.schema) or None
 
-    `unknown`: the message about a number if `unit` is None.
-    """
+
+def make_timestamp_column(cell: Cell) -> Leaf:
+    """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset."""
+    unit, unknown = _find_unit(cell), _NO_NUMBER
+    if cell.schema is None:
+        unit = unit or cell.rules.default_unit
+        unknown = _NO_TIMESTAMP if cell.plain else cell.rules.describe_unknown_unit()
+    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
+        return cell.refuse()
+    arrow_type = find_arrow_type(cell.data_type)
     assumed = unit == ASSUMED_MS
     if assumed:
         unit = "ms"
@@ -145,7 +155,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
                 raise Misfit(unknown.format(value))
             micros = _limit_micros(_convert_to_micros(value, unit))
             if micros is None and assumed:
-                raise Misfit(TOO_LARGE.format(value))
+                raise Misfit(_TOO_LARGE.format(value))
             return micros
         if type(value) is not str:
             raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
@@ -182,14 +192,19 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
         return micros.view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, store=store, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, store=store, native=native)
 
 
-def make_clock_column(path: str, data_type: DataType, unit: str | None, unknown: str, *, utc: bool) -> Leaf:
-    """Return a column of times of day that reads units since midnight, or a time of day as text.
-
-    `unknown`: the message about a number if `unit` is None. `utc`: texts may end with Z.
-    """
+def make_clock_column(cell: Cell) -> Leaf:
+    """Return a column of times of day that reads units since midnight, or a time of day as text."""
+    unit, unknown = _find_unit(cell), _NO_NUMBER
+    # Whether texts may end with Z.
+    utc = cell.rules.utc_clocks if cell.schema is None else find_semantic(cell.schema) is Semantic.ISO_TIME
+    if cell.schema is None:
+        unit = unit or (None if cell.plain else cell.rules.clock_unit)
+        unknown = _NO_CLOCK if cell.plain else cell.rules.describe_unknown_unit("times of day")
+    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
+        return cell.refuse()
 
     def read(value: Any) -> int:
         if type(value) is int:
@@ -201,7 +216,7 @@ def make_clock_column(path: str, data_type: DataType, unit: str | None, unknown:
         return parse_time_of_day(value.removesuffix("Z") if utc else value)
 
     nanos = 0 if unit is None else CLOCK_UNITS[unit]
-    return make_time_column(path, data_type, read, ("clock", nanos, True, utc))
+    return make_time_column(cell.path, cell.data_type, read, ("clock", nanos, True, utc))
 
 
 def _divide_by_thousand(numbers: pa.Array) -> pa.Array:

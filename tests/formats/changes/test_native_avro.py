@@ -184,6 +184,28 @@ def test_changes_without_doubt_never_see_the_reference(by_reference: list[int]) 
 
 
 @needs_native
+def test_structs_are_read_natively(by_reference: list[int]) -> None:
+    """By the names of their fields, with the dates in them that Spark does not have."""
+    inner = [{"name": "day", "type": FIELDS["day"][0]}, {"name": "x", "type": ["null", "double"]}]
+    point = {"type": "record", "name": "Point", "fields": inner}
+    schema = envelope(["id"])
+    schema["fields"][0]["type"][1]["fields"].append({"name": "p", "type": ["null", point]})
+    struct = t.StructType([t.StructField(name, kind) for name, kind in
+                           (("x", t.DoubleType()), ("later", t.StringType()), ("day", t.DateType()))])  # fmt: skip
+    both = confluent_paths({7: schema}, columns(id=t.LongType(), p=struct))
+    value: dict[str, Any] = {"source": {"connector": "a", "name": "b", "db": "c", "lsn": 1, "ts_ms": 1}, "op": "c"}
+    points: list[Any] = [None, {"day": 5, "x": 0.5}, {"day": 2**31 - 1, "x": None}]
+    rows = [{"id": number, "unwanted": None, "p": point} for number, point in enumerate(points)]
+    events = [framed(7, written(schema, value | {"after": row})) for row in rows]
+    both.check(EventBuffer.of(events))
+    by_reference.clear()
+    days = [
+        row["after"]["p"] and row["after"]["p"]["day"] for row in both.native.decode(EventBuffer.of(events)).to_pylist()
+    ]
+    assert by_reference == [] and [day and day.day for day in days] == [None, 6, None]
+
+
+@needs_native
 def test_events_behind_the_registrys_header() -> None:
     """NULs may follow them."""
     chance = random.Random(3)

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import MalformedEventError
 
 from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
-from ..fold import LeftOut
+from ..fold import LeftOut, Reduction
 from ..names import (
     NUMBERS,
     SNAPSHOT,
@@ -49,7 +49,7 @@ _ONE_DELIVERY = 2_000_000
 
 
 @dataclass(frozen=True)
-class KeylessCounts:
+class KeylessCounts(Reduction):
     """Counts rows once all entries have come, and returns the last ones or, with `within`, what each change did.
 
     `lenient`: events may be missing, so a removed row need not exist.
@@ -75,7 +75,7 @@ class KeylessCounts:
         own = self.snapshots.of_rows(numbers)
         self._check_rows_read(numbers, own)
         rows = number_groups(state, (ROW,))
-        counted = ~_find_redelivered(rows, numbers, self.truncates.ages)
+        counted = ~_find_redelivered(rows, numbers, self.names.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
         own = np.array([*(indices.get(id(snapshot), _NOT_COMPLETE) for snapshot in self.snapshots.all), -1])[own]
@@ -93,14 +93,6 @@ class KeylessCounts:
             return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
         history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
         return state, history.select(self.within)
-
-    def fork(self) -> KeylessCounts:
-        """Return this object: it keeps nothing."""
-        return self
-
-    def has_to_read_all(self) -> bool:
-        """Return True: all rows are results."""
-        return True
 
     @cached_property
     def _boundaries(self) -> list[Truncation | Snapshot]:
@@ -127,7 +119,7 @@ class KeylessCounts:
             spans[:] = len(boundaries)
             spans[self.truncates.find_cleared_numbers(numbers, self.names)] = -1
             if boundaries:
-                before = self._before(boundaries[-1], numbers)
+                before = boundaries[-1].clears(numbers, self.names)
                 spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
             return spans
         left = [(np.arange(len(own)), 0, len(boundaries))]
@@ -138,14 +130,9 @@ class KeylessCounts:
                 continue
             middle = (low + high) // 2
             part = {name: column[entries] for name, column in numbers.items()}
-            before = self._before(boundaries[middle], part) & (own[entries] < middle)
+            before = boundaries[middle].clears(part, self.names) & (own[entries] < middle)
             left += [(entries[before], low, middle), (entries[~before], middle + 1, high)]
         return spans
-
-    def _before(self, boundary: Truncation | Snapshot, numbers: Columns) -> Mask:
-        if isinstance(boundary, Snapshot):
-            return boundary.find_before(numbers)
-        return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
 def _make_missing_row_error(numbers: Columns, row: int) -> MalformedEventError:
@@ -198,40 +185,33 @@ class _History:
         names: Names,
     ) -> None:
         self._entries = entries
-        self._version = read_numbers(entries, "version")
-        time = read_numbers(entries, "time")
-        self._time = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
+        version, time = read_numbers(entries, "version"), read_numbers(entries, "time")
+        times = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
         remains = np.ones(len(entries), np.bool_)
         # A row in a snapshot counts only if it does not exist already.
         remains[counts.missing] = remains[own >= 0] = False
-        self._rows = [np.flatnonzero(remains)]
-        self._changes = [read_numbers(entries, "change")[remains]]
-        self._versions, self._times = [self._version[remains]], [self._time[remains]]
+        self._parts: list[tuple[Numbers, ...]] = [
+            (np.flatnonzero(remains), read_numbers(entries, "change")[remains], version[remains], times[remains])
+        ]
         left = _split_by_number(counts.left, counts.spans[counts.left], len(boundaries))
         read = _split_by_number(np.arange(len(own)), own, len(boundaries))
         for number, boundary in enumerate(boundaries):
             gone = left[number]
             if isinstance(boundary, Snapshot):
                 gone, new = counts.differences(gone, read[number])
-                self._add(new, INSERT, self._version[new], self._time[new])
+                self._parts.append((new, np.full(len(new), INSERT), version[new], times[new]))
                 origin, position = names.origin_text(boundary.origin), boundary.position
                 at = boundary.time if boundary.time != UNKNOWN else boundary.ts
             else:
                 origin, position = boundary.origin, boundary.moment.position
                 at = boundary.moment.time if boundary.moment.time != UNKNOWN else boundary.moment.ts
             if len(gone):
-                every = np.ones(len(gone), np.int64)
-                self._add(gone, DELETE, every * compute_version(origin, position), every * at)
-
-    def _add(self, rows: Numbers, change: int, versions: Numbers, times: Numbers) -> None:
-        self._rows.append(rows)
-        self._changes.append(np.full(len(rows), change))
-        self._versions.append(versions)
-        self._times.append(times)
+                same = (DELETE, compute_version(origin, position), at)
+                self._parts.append((gone, *(np.full(len(gone), value) for value in same)))
 
     def select(self, within: Within) -> list[pa.Table]:
         """Return the wanted part of the history."""
-        rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
+        rows, change, version, time = map(np.concatenate, zip(*self._parts, strict=True))
         chosen = within(version, time)
         if not chosen.any():
             return []

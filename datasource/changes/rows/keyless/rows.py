@@ -67,8 +67,8 @@ class KeylessRows(KeyFold):
         removed row need not exist.
         """
         self._columns, self._wanted = tuple(columns), tuple(output_names)
-        self._names = Names()
-        self._truncates = AllClearings(ages)
+        self._names = Names(ages)
+        self._truncates = AllClearings()
         self._snapshots = Snapshots()
         self._with_versions = within is not None
         self.left_out = LeftOut()

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..clearing import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, has_older_position
-from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Numbers
+from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Names, Numbers
 
 _NEVER = 2**63 - 1
 
@@ -33,7 +33,7 @@ class Snapshot:
     offsets: dict[int, int] = field(default_factory=dict)
     complete: bool = True
 
-    def find_before(self, numbers: Columns) -> Mask:
+    def clears(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries were made before the snapshot, given that none of them belongs to it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
