@@ -275,6 +275,10 @@ bench-scale: jar native ## Measure and draw how time and memory grow with events
 bench-parts: jar native ## Measure what a scan of one segment gains from more tasks (BENCH_ARGS)
 	$(BIN)/python -m bench.parts $(BENCH_ARGS)
 
+.PHONY: bench-row-changes
+bench-row-changes: jar native ## Measure UPDATE and MERGE beside what they consist of (BENCH_ARGS)
+	$(BIN)/python -m bench.row_changes $(BENCH_ARGS)
+
 .PHONY: bench-crowd
 bench-crowd: jar native ## Measure many statements at the same time: rates, latencies, core-milliseconds by process (BENCH_ARGS)
 	$(BIN)/python -m bench.crowd $(BENCH_ARGS)

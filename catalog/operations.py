@@ -34,7 +34,7 @@ from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
 from .writing.open_writes import Inserts
-from .writing.row_changes import make_commit
+from .writing.row_changes import Statement, make_commit
 
 LOG = logging.getLogger(__name__)
 Answer: TypeAlias = Reply | MicroBatchEnd | Limits | str | int | bool | list[str] | list[bool] | dict[str, str] | None
@@ -224,6 +224,6 @@ class Operations:
         if isinstance(request, r.CommitEpoch):
             epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
         elif isinstance(request, r.CommitChanges):
-            describe = make_commit(catalog, request)
+            describe = make_commit(catalog, Statement.of(request), again=request.again)
         end = InsertEnd(request.insert, request.messages, request.again, epoch, describe)
         return self._inserts.commit(catalog, request.table, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,8 @@ from .substrait_pb2 import Expression, ExtendedExpression, FieldReference, Liter
 _NAMES = {"and": "AND", "or": "OR", "not": "NOT", "equal": "=", "not_equal": "<>"}
 _NAMES |= {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _TYPES = {"i8": "tinyint", "i16": "smallint", "i32": "int", "i64": "bigint", "date": "date"}
+_DEEPEST = 10
+"""How deeply a condition may be nested: with each level, pyarrow's translation doubles in size."""
 _UNKNOWN = Term("UNKNOWN", 0, None, None)
 
 
@@ -48,6 +51,8 @@ def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
 
 def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
     """Return conditions that every row kept by an expression fulfils; none if it cannot be translated."""
+    if _measure_depth(str(condition)) > _DEEPEST:
+        return []
     try:
         from pyarrow import substrait
 
@@ -60,6 +65,12 @@ def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condit
         return [Condition(tuple(_read_terms(part, functions, columns.names))) for part in parts]
     except (ImportError, pa.ArrowException, DecodeError, ValueError, LookupError, RecursionError):
         return []  # Substrait cannot express it, or this module does not know it
+
+
+def _measure_depth(text: str) -> int:
+    """Return how deeply parentheses are nested."""
+    steps = ((character == "(") - (character == ")") for character in text)
+    return max(accumulate(steps), default=0)
 
 
 def _split_at_and(expression: Expression, functions: Mapping[int, str]) -> Iterator[Expression]:

@@ -167,12 +167,15 @@ class Scan:
         Returns the parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps
         only that many.
         """
-        planned = self._plan(select_columns(self.described, self.columns, self.condition))
-        return _make_tasks(planned, self.schema, self.condition)
+        return _make_tasks(self.plan(), self.schema, self.condition)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as one stream, for libraries that take Arrow data."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def plan(self) -> PlannedScan:
+        """Plan the columns of the scan, and those that its condition needs."""
+        return self._plan(select_columns(self.described, self.columns, self.condition))
 
     def _plan(self, required: StructType) -> PlannedScan:
         """Plan what to read: only the segments, offsets and versions that can have rows which the condition keeps."""
@@ -328,6 +331,17 @@ def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schem
     with closing(batches):
         ordered = sorted(batches, key=lambda numbered: numbered[0])
     return pa.Table.from_batches([batch for _, batch in ordered], schema)
+
+
+def read_whole_rows(scan: Scan, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a scan of all columns as tasks have them, before they become those of Python programs."""
+    columns = [field.name for field in scan.described.schema]
+    reader, counted = _get_reader(planned), planned.source.counted
+    with closing(read_in_threads(reader.planned, reader.batches, _THREADS)) as batches:
+        for _, batch in batches:
+            if not counted or find_counts(batch) is None:
+                rows = batch.select(columns)
+                yield rows if scan.condition is None else rows.filter(scan.condition)
 
 
 def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:

@@ -23,6 +23,7 @@ from ..storage.spelling import name_table
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
 from .appending import append
+from .deleting import delete
 from .following import NewRows, follow
 from .inspection import inspect_table
 from .scan import Bound, Scan, make_bound_options, make_change_range, make_scan, make_time_travel
@@ -186,6 +187,8 @@ class Table(AlterableTable):
         A key-value table has no transactions: each row replaces the one with its key, and is visible once it is
         written.
 
+        In a table of changes each row replaces the one with its key, if there is one.
+
         Columns are found by name, and a missing column is null. A value of another type is cast if the cast keeps it
         exactly. Only floating-point numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same
         routing key keep their order.
@@ -209,6 +212,29 @@ class Table(AlterableTable):
         """
         described = self._named.load_table({}, writing=True)
         return append(self._catalog, described, rows, options or {})
+
+    def delete(self, filter: pc.Expression | None = None, *, options: Mapping[str, str] | None = None) -> int:
+        """Delete rows of a table of changes in one transaction, exactly like a DELETE: one version, or none.
+
+        `filter`: the condition that the rows fulfil: `pyarrow.compute.field("credit") < 0`; by default all are deleted.
+        `options`: write options of docs/options.md.
+
+        Returns the number of rows.
+
+        Raises UnsupportedOperationError for a table whose rows cannot be changed, ConcurrentChangeError if others have
+        changed rows that it depends on, PermissionDeniedError if the user may not write the table or the commit log,
+        TransactionOutcomeUnknownError if the servers do not say whether the commit succeeded.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> pravega.load_table("shop.customers").delete(pc.field("credit") < 0)
+        1
+        """
+        described = self._named.load_table({}, writing=True)
+        return delete(make_scan(self._catalog, described, None, filter, None, {}), options or {})
 
     def follow(  # noqa: PLR0913  (by keyword)
         self,

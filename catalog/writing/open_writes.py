@@ -357,6 +357,7 @@ def write_here(
     columns: StructType,
     rows: Iterator[pa.RecordBatch],
     commit: Callable[[Sequence[InsertMessage]], int],
+    writer: type[InsertWriter] = InsertWriter,
 ) -> int:
     """Write rows in this process, without tasks, and commit them; return their number.
 
@@ -364,7 +365,7 @@ def write_here(
     """
     try:
         try:
-            report = InsertWriter(insert.spec(columns)).write(rows)
+            report = writer(insert.spec(columns)).write(rows)
             assert isinstance(report, InsertMessage)
         except BaseException:
             insert.abort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,17 +14,34 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
 from pyspark_pravega.datasource.tables.primary_key import KeyPositions
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.service_replies import ScanEnds
 from ..storage.catalogs import Catalog
-from ..storage.reporting import prefix_errors
-from ..storage.spelling import name_table_and_stream
+from ..storage.spelling import prefix_table
 
 
-def make_commit(catalog: Catalog, request: r.CommitChanges) -> Callable[[Sequence[InsertMessage]], CommitRequest]:
+@dataclass(frozen=True)
+class Statement:
+    """A statement that changes rows of a table: its name, and what it has read; None if it has read nothing."""
+
+    table: StreamTable
+    name: str
+    reads: StatementReads | None
+
+    @classmethod
+    def of(cls, request: r.CommitChanges) -> Statement:
+        """Return the statement that a request commits."""
+        reads = StatementReads(_merge_ends(request.ends), request.conditions) if request.ends else None
+        return cls(request.table, request.statement, reads)
+
+
+def make_commit(
+    catalog: Catalog, statement: Statement, *, again: bool = False
+) -> Callable[[Sequence[InsertMessage]], CommitRequest]:
     """Return the function that says how the reports of a statement's tasks are committed.
 
     The function raises InvalidRowError if they change a row twice.
@@ -33,26 +51,25 @@ def make_commit(catalog: Catalog, request: r.CommitChanges) -> Callable[[Sequenc
         keys = np.concatenate([np.zeros(0), *(report.keys for report in reports if report.keys is not None)])
         if len(np.unique(keys)) < len(keys):
             raise InvalidRowError(
-                f"The {request.statement} gives one key to two rows, or gives a row the key that another one had "
+                f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
                 "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
                 "statements, or choose one of the rows: each key may be changed once."
             )
-        return CommitRequest(request.statement, request.again, check=lambda: _check(catalog, request, keys))
+        return CommitRequest(statement.name, again, check=lambda: _check(catalog, statement, keys))
 
     return describe
 
 
-def _check(catalog: Catalog, request: r.CommitChanges, keys: KeyPositions) -> None:
+def _check(catalog: Catalog, statement: Statement, keys: KeyPositions) -> None:
     """Raise ConcurrentChangeError if others have changed what the statement depends on."""
-    if not request.ends:
+    if statement.reads is None:
         return
-    ends = _merge_ends(request.ends)
-    table = request.table
+    table = statement.table
     options = catalog.options(read={}, properties=table.scan_properties)
     isolation = Isolation(table.settings.get(o.CHANGES_ISOLATION.key, o.CHANGES_ISOLATION.default))
-    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+    with prefix_table(catalog, table):
         read = OpenRead(catalog.pravega, open_table(catalog.pravega, table, options).table, options, BadEventRule())
-        check_conflicts(read, StatementReads(ends, request.conditions), keys, isolation)
+        check_conflicts(read, statement.reads, keys, isolation)
 
 
 def _merge_ends(ends: Sequence[ScanEnds]) -> dict[int, int]:

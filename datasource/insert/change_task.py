@@ -19,7 +19,8 @@ from .reports import InsertMessage, SegmentWrite
 from .task import InsertSpec, InsertWriter, TaskRows
 from .task_output import TaskOutput
 
-_LETTERS = {"insert": CREATE, "update": UPDATE, "delete": DELETE}
+DELETED = "delete"
+_LETTERS = {"insert": CREATE, "update": UPDATE, DELETED: DELETE}
 """The adapter's names of what Spark asks for."""
 
 

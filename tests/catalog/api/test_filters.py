@@ -1,0 +1,21 @@
+"""Filters of the Python API, as the conditions of a scan."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pyspark_pravega.catalog.api.filters import find_columns, read_conditions
+
+COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize(("parts", "pushed"), [(3, 3), (10, 10), (60, 0)])
+def test_a_filter_that_is_nested_deeply_is_left_to_pyarrow(parts: int, pushed: int) -> None:
+    """Its translation would take two to the power of the nesting in memory."""
+    condition = pc.field("a") > 0
+    for number in range(1, parts):
+        condition = condition & (pc.field("a") != number)
+    assert len(read_conditions(condition, COLUMNS)) == pushed
+    assert find_columns(condition, COLUMNS) == ["a"]
