@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
-from pyspark_pravega.datasource.insert.change_task import ChangesWriter
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
@@ -32,7 +33,7 @@ from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
 from .writing.entry_epochs import begin_keyed_write
-from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_write_options
+from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_statement_options, select_write_options
 from .writing.open_writes import Inserts
 from .writing.row_changes import Statement, make_commit
 
@@ -207,16 +208,18 @@ class Operations:
             options = catalog.options(write=written_options)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch)
+            writer = KeyedRowsWriter if request.keyed else prepared.writer
+            start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch, writer)
             return self._inserts.begin(catalog, prepared, start)
 
     def _begin_changes(self, number: int, catalog: Catalog, request: r.BeginChanges) -> InsertBegun:
         table = request.table
         with prefix_table(catalog, table):
-            options = catalog.options(write=request.options)
-            prepared = open_table(catalog.pravega, table, options).prepare_changes()
+            given = select_statement_options(request.options)
+            prepared = open_table(catalog.pravega, table, catalog.options(write=given)).prepare_changes()
+            CommitLog(catalog.pravega, table.stream).make_ready()
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, table.schema, request.tasks, request.options, writer=ChangesWriter)
+            start = InsertStart(number, table.schema, request.tasks, given, writer=ChangesWriter)
             return self._inserts.begin(catalog, prepared, start)
 
     def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:

@@ -3,7 +3,7 @@
 `connect(config)` opens all of it. Programs also need the other names here: settings of streams, the appender of
 segments and the framing of its events, and what the schema registry stores.
 
-Importing this package loads no network library; `connect` and the first use of a name that needs one do.
+Importing this package loads no network library; the first use of a name or a service that needs one does.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from .retry import FirstContact
 from .stream import ScalingPolicy, Stream, StreamConfiguration
 
 if TYPE_CHECKING:
+    from .controller.controller import Controller
     from .key_value.key_value_table import KeyValueTable
     from .registry.registry_types import Compatibility, GroupProperties, SchemaInfo
     from .registry.schema_registry import SchemaRegistry
     from .segments.append import SegmentAppender
+    from .segments.delegation import DelegationTokens
     from .segments.event_frames import frame
+    from .segments.known_streams import KnownStreams
+    from .segments.store import SegmentStore
 
 __all__ = [
     "ClientConfig",
@@ -75,21 +79,35 @@ class Pravega:
     ...     pravega.controller.create_stream(Stream("plant", "temperatures"), StreamConfiguration())
     """
 
+    controller: Controller
+    segments: SegmentStore
+    tokens: DelegationTokens
+    known_streams: KnownStreams
+
     def __init__(self, config: ClientConfig, first_contact: float | None = None) -> None:
+        self.config = config
+        self._of_controller, self._of_registry = FirstContact(first_contact), FirstContact(first_contact)
+        self._lock = threading.Lock()
+        self._registries: dict[str | None, SchemaRegistry] = {}
+        self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the services when the first of them is used."""
+        if name not in ("controller", "tokens", "segments", "known_streams"):
+            raise AttributeError(f"Pravega has no attribute '{name}'")
         from .controller.controller import Controller
         from .segments.delegation import DelegationTokens
         from .segments.known_streams import KnownStreams
         from .segments.store import SegmentStore
 
-        self.config = config
-        self.controller = Controller(config, FirstContact(first_contact))
-        self.tokens = DelegationTokens(self.controller)
-        self.segments = SegmentStore(config, self.controller, self.tokens)
-        self.known_streams = KnownStreams(self.segments, self.controller)
-        self._of_registry = FirstContact(first_contact)
-        self._lock = threading.Lock()
-        self._registries: dict[str | None, SchemaRegistry] = {}
-        self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
+        with self._lock:
+            if "controller" not in vars(self):
+                controller = Controller(self.config, self._of_controller)
+                tokens = DelegationTokens(controller)
+                segments = SegmentStore(self.config, controller, tokens)
+                known_streams = KnownStreams(segments, controller)
+                vars(self).update(tokens=tokens, segments=segments, known_streams=known_streams, controller=controller)
+        return vars(self)[name]
 
     def key_value_table(self, scope: str, name: str, *, primary_key_length: int | None = None) -> KeyValueTable:
         """Return a key-value table, which need not exist yet.
@@ -125,10 +143,9 @@ class Pravega:
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            self.segments.close()
-            self.controller.close()
-            for registry in self._registries.values():
-                registry.close()
+            for service in (vars(self).get("segments"), vars(self).get("controller"), *self._registries.values()):
+                if service is not None:
+                    service.close()
 
     def __enter__(self) -> Pravega:
         return self

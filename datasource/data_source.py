@@ -31,7 +31,7 @@ from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
 from .insert.outcomes import clean_up
-from .insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
+from .insert.prepare import find_epoch_of_application, refuse_columns, write_settings
 from .insert.reports import InsertMessage
 from .insert.task import InsertSpec, InsertWriter
 from .kinds.opening import open_table
@@ -102,7 +102,7 @@ class PravegaDataSource(DataSource):
         settings = WriteSettings(_LONGEST_LEASE, own.commit_timeout, own.spool_memory)
         with connect(read_client_config(options)) as pravega:
             table = load_table_of_options(pravega, options, schema, writing=True)
-            refuse_stream_column(options, "in Spark without the adapter's jar")
+            refuse_columns(options, "in Spark without the adapter's jar", o.STREAM_COLUMN, o.DELETE_COLUMN)
             prepared = open_table(pravega, table, options).prepare_insert(schema)
             if (plain := prepared.make_plain_writer(schema)) is not None:
                 return plain

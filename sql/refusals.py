@@ -133,6 +133,8 @@ _OF_CHANGES = {
     "DELETE": _NO_KEY,
     "UPDATE": _NO_KEY,
     "MERGE": _NO_KEY,
+    "writeStream.outputMode('complete')": "rows that the next result lacks would stay. Use outputMode('update'), which "
+    "replaces the rows of the same keys",
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",

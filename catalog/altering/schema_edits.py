@@ -66,7 +66,7 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
 def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterator[str]:
     """Yield why values of one type cannot be read as another; `path` is their column."""
     before = {field.name: field for field in list_fields(written)}
-    if type(written) is not type(read) or not before:
+    if type(written) is not type(read) or not (before or isinstance(written, StructType)):
         if not is_wider(written, read):
             types = f"{written.simpleString()} is not read as {read.simpleString()}"
             yield f"column {path}: {types} ({who})"

@@ -21,12 +21,13 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
+from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_columns, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
+from pyspark_pravega.sql import options as o
 
 from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
@@ -279,7 +280,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         columns = replace_char_types(described.schema)
         batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=settings)
-        refuse_stream_column(options, "in Python without Spark")
+        refuse_columns(options, "in Python without Spark", o.STREAM_COLUMN, o.DELETE_COLUMN)
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.make_plain_writer(columns)
         if plain is not None:

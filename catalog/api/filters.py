@@ -76,7 +76,7 @@ def _measure_depth(text: str) -> int:
 def _split_at_and(expression: Expression, functions: Mapping[int, str]) -> Iterator[Expression]:
     """Yield the parts of an expression that AND joins."""
     call = expression.scalar_function
-    if functions.get(call.function_reference) == "and":
+    if expression.HasField("scalar_function") and functions.get(call.function_reference) == "and":
         for part in _read_arguments(call):
             yield from _split_at_and(part, functions)
     else:

@@ -16,12 +16,13 @@ from .service_replies import InsertHandle, ScanEnds
 
 @dataclass(frozen=True)
 class BeginInsert:
-    """An `InsertBegun`: rows of a schema will come from some tasks."""
+    """An `InsertBegun`: rows of a schema will come from some tasks. These report the rows' keys if it is `keyed`."""
 
     table: StreamTable
     schema: StructType
     tasks: int
     options: Mapping[str, str]
+    keyed: bool
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class BeginChanges:
 
 @dataclass(frozen=True)
 class CommitChanges(CommitInsert):
-    """Commits the `statement` (UPDATE, DELETE or MERGE), and answers the number of changed rows.
+    """Commits the `statement`, also an INSERT that reads its own table, and answers the number of changed rows.
 
     Its scans have read the table up to the `ends`; of that it depends on the rows of `conditions`, or on any if these
     are None.

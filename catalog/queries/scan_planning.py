@@ -113,7 +113,8 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     with prefix_table(catalog, table):
         options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
-        bounds = describe_bounds(options)
+        start, until = describe_bounds(options)
+        bounds = start, until if table.asked.as_of is None else "as of"
         end = ends.find(*bounds)
         scan = _make_request(request, end, request.aggregation, request.of_joins)
         planned = open_table(catalog.pravega, table, options).plan_scan(scan)

@@ -11,8 +11,8 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
-from pyspark_pravega.sql.options import PRIMARY_KEY, SettableAs, find_option
-from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
+from pyspark_pravega.sql.options import DELETE_COLUMN, PRIMARY_KEY, SettableAs, find_option
+from pyspark_pravega.sql.refusals import describe_changes_refusal, describe_key_value_refusal, describe_refusal
 
 from ..creation.making import create
 from ..creation.new_key_value_table import is_key_value_table
@@ -49,7 +49,8 @@ def settle(
     modes = (_APPEND, _UPDATE) if has_entries or has_changes else (_APPEND,)
     try:
         if output_mode not in modes:
-            refused = describe_key_value_refusal if has_entries else describe_refusal
+            refused = describe_changes_refusal if has_changes else describe_refusal
+            refused = describe_key_value_refusal if has_entries else refused
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
         with prefix_errors("Table", shown):
             rest = {key: text for key, text in options.items() if key not in options_by_key}
@@ -66,6 +67,8 @@ def settle(
             f"could no longer be set: {', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     drop_stream(catalog, stream)
+    deleted = options.get(DELETE_COLUMN.key, "").lower()  # a column of the query that the table does not get
+    schema = StructType([field for field in schema if field.name.lower() != deleted])
     return create(catalog, CreateTable.of((scope,), name, schema, properties, adopt=False))
 
 

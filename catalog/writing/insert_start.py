@@ -12,6 +12,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
@@ -54,6 +55,21 @@ def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict
     return left
 
 
+def select_statement_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of an UPDATE, DELETE or MERGE without those of its scan.
+
+    Raises InvalidOptionError for options that make a write happen once, which such a statement does not.
+    """
+    left = {}
+    for key, text in options.items():
+        option = find_option(key)
+        if option in (o.TXN_APP_ID, o.TXN_VERSION):
+            raise InvalidOptionError(f"'{key}' is for INSERT. A statement that changes rows does not take it.")
+        if option is None or SettableAs.READ not in option.allowed:
+            left[key] = text
+    return left
+
+
 Report = TypeVar("Report", bound=WriterCommitMessage)
 
 
@@ -74,6 +90,10 @@ class MicroBatch:
     number: int
 
 
+def _find_unit(changes_rows: bool, is_micro_batch: bool) -> Unit:
+    return Unit.MICRO_BATCH if is_micro_batch else Unit.STATEMENT if changes_rows else Unit.INSERT
+
+
 @dataclass(frozen=True)
 class InsertStart:
     """How an INSERT begins: the schema of its rows, the number of its tasks, and its write options (`given`).
@@ -87,6 +107,11 @@ class InsertStart:
     given: Mapping[str, str]
     micro_batch: MicroBatch | None = None
     writer: type[InsertWriter] = InsertWriter
+
+    @property
+    def unit(self) -> Unit:
+        """Return what messages call the write."""
+        return _find_unit(self.writer is ChangesWriter, self.micro_batch is not None)
 
     def make_handle(self, kind: WriteKind, id: str, seen: str | None = None) -> InsertHandle:
         """Make the handle that ends the INSERT."""
@@ -110,7 +135,7 @@ class InsertEnd:
     @property
     def unit(self) -> Unit:
         """Return what messages call the write."""
-        return Unit.INSERT if self.epoch is None else Unit.MICRO_BATCH
+        return _find_unit(self.describe is not None, self.epoch is not None)
 
     def load_all(self) -> list[Any]:
         """Return the reports that have come."""

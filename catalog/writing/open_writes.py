@@ -27,6 +27,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
@@ -171,7 +172,7 @@ class TransactionalInserts(OpenWrites[Insert]):
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
-            settings, seen = write_settings(options), None
+            settings, seen = replace(write_settings(options), unit=start.unit), None
             encoding = run_in_background(partial(find_encoding_id, pravega, table))
             if start.micro_batch is None:
                 named = find_epoch_of_application(options)
@@ -195,13 +196,13 @@ class TransactionalInserts(OpenWrites[Insert]):
         handle, epoch = end.handle, end.epoch
         with cancellation.shield(), self._take(catalog, table, end) as insert:
             reports = end.load_complete(InsertMessage, insert.abort)
-            if end.describe is not None:
-                return insert.commit(reports, self._describe(insert, end.describe, reports))
             if epoch is not None:
                 return self._commit_micro_batch(catalog, insert, reports, epoch)
             named = find_epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
                 return commit_epoch(insert, reports, replace(named, seen=None if end.again else handle.seen))
+            if end.describe is not None:
+                return insert.commit(reports, self._describe(insert, end.describe, reports))
             return insert.commit(reports, CommitRequest(again=end.again))
 
     @staticmethod
@@ -309,7 +310,7 @@ class Inserts:
         if prepared.options.get(o.STREAM_COLUMN) is not None:
             return self._open[WriteKind.SEVERAL_STREAMS].begin(catalog, prepared, start)
         epoch = begin_epoch_of_entries(catalog, prepared.table, start)
-        plain = prepared.make_plain_writer(start.schema, epoch)
+        plain = None if start.writer is ChangesWriter else prepared.make_plain_writer(start.schema, epoch)
         if plain is not None:
             return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
         return self._transactional.begin(catalog, prepared, start)

@@ -10,7 +10,6 @@ import numpy as np
 from pyspark_pravega.datasource.changes.conflicts import Isolation, StatementReads, check_conflicts
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
 from pyspark_pravega.datasource.tables.primary_key import KeyPositions
@@ -35,7 +34,7 @@ class Statement:
     @classmethod
     def of(cls, request: r.CommitChanges) -> Statement:
         """Return the statement that a request commits."""
-        reads = StatementReads(_merge_ends(request.ends), request.conditions) if request.ends else None
+        reads = StatementReads(ends, request.conditions) if (ends := _merge_ends(request.ends)) is not None else None
         return cls(request.table, request.statement, reads)
 
 
@@ -66,14 +65,19 @@ def _check(catalog: Catalog, statement: Statement, keys: KeyPositions) -> None:
         return
     table = statement.table
     options = catalog.options(read={}, properties=table.scan_properties)
-    isolation = Isolation(table.settings.get(o.CHANGES_ISOLATION.key, o.CHANGES_ISOLATION.default))
+    isolation = Isolation(table.settings.get(o.CHANGES_ISOLATION.key, o.CHANGES_ISOLATION.default).lower())
     with prefix_table(catalog, table):
-        read = OpenRead(catalog.pravega, open_table(catalog.pravega, table, options).table, options, BadEventRule())
+        read = OpenRead(catalog.pravega, table, options, BadEventRule())
         check_conflicts(read, statement.reads, keys, isolation)
 
 
-def _merge_ends(ends: Sequence[ScanEnds]) -> dict[int, int]:
-    """Return the earliest end of the scans of a statement in each segment; 0 where one of them has not read it."""
-    tails = [dict(end.tail) for of_scan in ends for end in of_scan.ends]
+def _merge_ends(ends: Sequence[ScanEnds]) -> dict[int, int] | None:
+    """Return the earliest end of the scans of a statement in each segment; 0 where one of them has not read it.
+
+    A scan with an end in the past always reads the same, and does not count. None if there is no other.
+    """
+    tails = [end.offsets() for of_scan in ends for end in of_scan.ends if not end.end]
+    if not tails:
+        return None
     segments = {segment for tail in tails for segment in tail}
     return {segment: min(tail.get(segment, 0) for tail in tails) for segment in segments}

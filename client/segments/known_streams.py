@@ -218,7 +218,8 @@ class KnownStreams:
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
         """Note whether the schema registry has a schema of the stream."""
-        self._note(stream, registered=registered)
+        if registered != self.is_registered(stream):
+            self._note(stream, registered=registered)
 
     def is_logged(self, stream: Stream) -> bool:
         """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
@@ -226,7 +227,8 @@ class KnownStreams:
 
     def note_logged(self, stream: Stream) -> None:
         """Note that a commit log mentions the stream."""
-        self._note(stream, logged=True)
+        if not self.is_logged(stream):
+            self._note(stream, logged=True)
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
         """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""

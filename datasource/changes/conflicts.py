@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.stream import make_segment_name
-from pyspark_pravega.errors import ConcurrentChangeError
+from pyspark_pravega.errors import ConcurrentChangeError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import list_key_columns
+from pyspark_pravega.formats.core.arrow_types import replace_char_types
 
 from ..positions.snapshot import SegmentSlice, take_snapshot
 from ..scan.conditions import Condition, Sieve
@@ -60,7 +60,7 @@ def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, i
     if not new:
         return
     if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
-        _refuse(read, f"{sum(piece.end - piece.start for piece in new):,} bytes of new events", new)
+        raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     key, columns = list_key_columns(read.table.settings), read.table.schema
     hash_keys = hash_primary_key(read.table, columns)
     sieve = _make_sieve(reads.conditions, columns) if isolation is Isolation.SERIALIZABLE else None
@@ -68,21 +68,24 @@ def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, i
         values = {name: entries.column(name_value(name)).combine_chunks() for name in columns.names}
         rows = pa.RecordBatch.from_arrays([values[name] for name in key], names=key)
         if np.isin(hash_keys(rows), keys).any():
-            _refuse(read, "rows that it changes too", new)
+            raise _make_error(read, "changed rows that it changes too")
         if isolation is Isolation.SNAPSHOT:
             continue
         if sieve is None or read_numbers(entries, "missing").any() or sieve.mask(values).true_count:
-            _refuse(read, "rows that it has read, or would have read", new)
+            raise _make_error(read, "changed rows that it has read, or would have read")
 
 
 def _make_sieve(conditions: Sequence[Condition] | None, columns: StructType) -> Sieve | None:
     """Return the sieve for rows that conditions let through; None if that may be any row."""
     about_rows = [one for one in conditions or () if set(one.columns) <= set(columns.names)]
-    return Sieve(about_rows, columns) if about_rows else None
+    return Sieve(about_rows, replace_char_types(columns)) if about_rows else None
 
 
 def _find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlice]:
-    """Return the events that the stream has now and that do not lie before the ends."""
+    """Return the events that the stream has now and that do not lie before the ends.
+
+    Raises ConcurrentChangeError if some of them were removed again.
+    """
     slices = take_snapshot(
         read.pravega,
         read.stream,
@@ -91,28 +94,34 @@ def _find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSli
         fail_on_data_loss=False,
         measure_settled=lambda measure: measure(None),
     )
-    later = [replace(piece, start=max(piece.start, ends.get(piece.segment_id, piece.start))) for piece in slices]
+    if any(piece.start > ends.get(piece.segment_id, piece.start) for piece in slices):
+        raise _make_error(read, "wrote events, and removed them")
+    later = [replace(piece, start=ends.get(piece.segment_id, piece.start)) for piece in slices]
     return [piece for piece in later if piece.start < piece.end]
 
 
 def _read_entries(read: OpenRead, slices: Sequence[SegmentSlice], columns: StructType) -> Iterator[pa.Table]:
-    """Yield the changes of rows in some events. Raises ConcurrentChangeError for a change of all rows."""
+    """Yield the changes of rows in some events.
+
+    Raises ConcurrentChangeError for a change of all rows, and for an event that cannot be read.
+    """
     plan = make_group_plan(read, columns, columns)
     key = list_key_columns(read.table.settings)
     rest = [name for name in columns.names if name not in key]
     reader, clearings = EntryReader(key, rest, Names()), AllClearings()
-    for partition in make_partitions(read.pravega, read.table, [[piece] for piece in slices]):
-        for changes, locations in group_changes(plan, partition, columns, Counts()):
-            entries = reader.read(changes, locations, clearings)
-            if clearings.all or clearings.marks:
-                _refuse(read, "all rows, by a truncation or a snapshot", slices)
-            if len(entries):
-                yield entries
+    try:
+        for partition in make_partitions(read.pravega, read.table, [[piece] for piece in slices]):
+            for changes, locations in group_changes(plan, partition, columns, Counts()):
+                entries = reader.read(changes, locations, clearings)
+                if clearings.all or clearings.marks:
+                    raise _make_error(read, "changed all rows, by a truncation or a snapshot")
+                if len(entries):
+                    yield entries
+    except MalformedEventError as error:
+        raise _make_error(read, f"wrote what cannot be read ({error.message})") from error
 
 
-def _refuse(read: OpenRead, what: str, new: Sequence[SegmentSlice]) -> None:
-    piece = new[0]
-    raise ConcurrentChangeError(
-        f"While the statement ran, others changed {what}, in table {read.stream} (from offset {piece.start} of segment "
-        f"{make_segment_name(read.stream, piece.segment_id)} on). It wrote nothing. Run it again."
+def _make_error(read: OpenRead, what: str) -> ConcurrentChangeError:
+    return ConcurrentChangeError(
+        f"While the statement ran, others {what}, in stream {read.stream}. It wrote nothing. Run it again."
     )

@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import make_segment_name
-from pyspark_pravega.errors import MalformedEventError, format_count
+from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError, format_count
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.batches import Overfull, limit_expansion
@@ -135,6 +135,7 @@ def _make_column(plan: GroupPlan, table: pa.Table, field: pa.Field) -> pa.Array:
             array = table.column(name_value(name)).combine_chunks()
             return array if array.type == field.type else array.cast(field.type)
         case hidden_columns.FORMER_ROW:
+            _check_origins(plan, table)
             columns = [_make_column(plan, table, member) for member in field.type]
             return pa.StructArray.from_arrays(columns, fields=list(field.type))
         case "_change_type":
@@ -152,6 +153,19 @@ def _make_column(plan: GroupPlan, table: pa.Table, field: pa.Field) -> pa.Array:
             offset, length = (pa.array(read_numbers(table, name)).cast(pa.string()) for name in ("offset", "length"))
             return pc.binary_join_element_wise(_name_segments(plan, table), ":", offset, "-", length, "")
     return pa.nulls(len(table), field.type)
+
+
+def _check_origins(plan: GroupPlan, table: pa.Table) -> None:
+    """Raise UnsupportedOperationError for rows that a statement must not change: a connector may deliver them again."""
+    has_origin = read_numbers(table, "origin") >= 0
+    if has_origin.any():
+        segment, offset = (int(read_numbers(table, name)[has_origin][0]) for name in ("segment", "offset"))
+        place = f"at offset {offset} of segment {make_segment_name(plan.table.stream, segment)}"
+        raise UnsupportedOperationError(
+            f"Stream {plan.table.stream} has changes that a connector has read from a database's log ({place}). When "
+            "it starts again, it may deliver some of them again, which would undo an UPDATE, DELETE or MERGE. Change the "
+            "rows in the database."
+        )
 
 
 def _name_segments(plan: GroupPlan, table: pa.Table) -> pa.Array:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
@@ -19,6 +22,8 @@ from .reports import InsertMessage, SegmentWrite
 from .task import InsertSpec, InsertWriter, TaskRows
 from .task_output import TaskOutput
 
+DELETED_BY = "deleted-by"
+"""Not an option: the column of a write that says which rows are deleted."""
 DELETED = "delete"
 _LETTERS = {"insert": CREATE, "update": UPDATE, DELETED: DELETE}
 """The adapter's names of what Spark asks for."""
@@ -34,25 +39,60 @@ class ChangesWriter(InsertWriter):
         return _ChangedRows(self._spec, partition, output)
 
 
-class _ChangedRows(TaskRows):
-    """The changes of a task, each routed by the key of its row."""
+class DeletingWriter(InsertWriter):
+    """Spark's writer for tasks whose rows say, by the column of DELETED_BY, which of them are deleted."""
+
+    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
+        return _RowsAndDeletions(self._spec, partition, output)
+
+
+class KeyedRowsWriter(InsertWriter):
+    """Spark's writer for tasks whose reports have the keys of the rows."""
+
+    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
+        return _KeyedRows(self._spec, partition, output)
+
+
+class _KeyedRows(TaskRows):
+    """Rows, with their keys for the report."""
 
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         super().__init__(spec, partition, output)
-        self._key = list_key_columns(spec.table.settings)
         self._hash = hash_primary_key(spec.table, spec.schema)
         self._keys: list[KeyPositions] = []
+
+    def _note(self, rows: pa.RecordBatch) -> None:
+        super()._note(rows)
+        self._keys.append(self._hash(rows))
+
+    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
+        report = super().report(finished)
+        report.keys = np.concatenate([np.zeros(0), *self._keys])
+        return report
+
+
+class _Changes(TaskRows):
+    """The changes of a task, each routed by the key of its row."""
 
     def _take(self, batch: pa.RecordBatch) -> None:
         changes = self._read(batch)
         payloads = cast(ChangeEncoder, self._encoder).encode_changes(changes)
-        left = payloads.is_valid()
-        rows = _choose_rows(changes).filter(left)
+        rows = _choose_rows(changes).filter(payloads.is_valid())
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
         self._output.take_filled()
-        self._rows += len(rows)
-        self._keys.append(self._hash(rows))
-        self._reached.take(rows)
+        self._note(rows)
+
+    @abstractmethod
+    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+        """Return the changes that rows of Spark stand for. Raises InvalidRowError."""
+
+
+class _ChangedRows(_Changes, _KeyedRows):
+    """The changes that a statement makes, with the keys of their rows."""
+
+    def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
+        super().__init__(spec, partition, output)
+        self._key = list_key_columns(spec.table.settings)
 
     def _read(self, batch: pa.RecordBatch) -> RowChanges:
         """Return the changes. An update of the key is a deletion and a creation."""
@@ -73,10 +113,21 @@ class _ChangedRows(TaskRows):
         letters = pc.if_else(pa.array(is_first), DELETE, pc.if_else(pa.array(is_second), CREATE, letters))
         return RowChanges(letters, _take(former, twice, is_second), _take(row, twice, is_first))
 
-    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
-        report = super().report(finished)
-        report.keys = np.concatenate([np.zeros(0), *self._keys])
-        return report
+
+class _RowsAndDeletions(_Changes):
+    """Rows that replace those of their keys, and keys whose rows are deleted."""
+
+    def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
+        self._column = spec.table.settings[DELETED_BY]
+        columns = [field for field in spec.schema if field.name != self._column]
+        super().__init__(replace(spec, schema=StructType(columns)), partition, output)
+
+    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+        is_deleted = pc.fill_null(batch.column(self._column), False)
+        rows = _make_nullable(self._fit(batch.drop_columns([self._column])).to_struct_array())
+        every, gone = np.arange(len(rows)), is_deleted.to_numpy(zero_copy_only=False)
+        letters = pc.if_else(is_deleted, DELETE, CREATE)
+        return RowChanges(letters, _take(rows, every, ~gone), _take(rows, every, gone))
 
 
 def _make_nullable(images: pa.StructArray) -> pa.StructArray:

@@ -186,8 +186,10 @@ class Commit:
                 self._log.wait_for_turn(self._target.id, self._tail)
             if self._request.check is not None and not begun:
                 self._check(self._request.check)
-        except PravegaError:
+        except BaseException as error:
             self._withdraw()
+            if not isinstance(error, PravegaError):
+                clean_up(self._target.abort)
             raise
         self.step = Step.ENTERED
 

@@ -32,6 +32,7 @@ class Unit(Enum):
     """The unit of work that one transaction holds."""
 
     INSERT = "INSERT"
+    STATEMENT = "statement"
     MICRO_BATCH = "micro-batch"
     PART_OF_INSERT = "INSERT in this stream"
     PART_OF_MICRO_BATCH = "micro-batch in this stream"
@@ -44,7 +45,7 @@ class Unit(Enum):
     @property
     def next_step(self) -> str:
         """Say how to write its rows after all."""
-        if self is Unit.INSERT:
+        if self in (Unit.INSERT, Unit.STATEMENT):
             return "run it again"
         if self is Unit.PART_OF_INSERT:
             return "write the rows for this stream again"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import BooleanType, DataType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.table_settings import count_milliseconds, describe_missing_event_time
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS
@@ -89,25 +90,46 @@ def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     Raises InvalidOptionError for one that the rows do not have, or that is not text, and for a write without
     transactions.
     """
-    name = options.get(o.STREAM_COLUMN)
-    if name is None:
+    if options.get(o.STREAM_COLUMN) is None:
         return None
-    setting = f"'{options.name(o.STREAM_COLUMN)}'='{name}'"
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(
-            f"{setting} writes a transaction for each stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for "
-            "none. Leave one of them out."
+            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' writes a transaction for each "
+            f"stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. Leave one of them out."
         )
+    return _find_column(rows, options, o.STREAM_COLUMN, StringType())
+
+
+def find_delete_column(rows: StructType, options: o.Options) -> str | None:
+    """Return the column of the rows that says which of them are deleted; None if none is.
+
+    Raises InvalidOptionError for one that the rows do not have, or that is no BOOLEAN, and for a write without
+    transactions.
+    """
+    if options.get(o.DELETE_COLUMN) is None:
+        return None
+    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"'{options.name(o.DELETE_COLUMN)}' needs a transaction, but '{options.name(o.WRITE_MODE)}'='{mode}' asks "
+            "for none. Leave one of them out."
+        )
+    return _find_column(rows, options, o.DELETE_COLUMN, BooleanType())
+
+
+def _find_column(rows: StructType, options: o.Options, option: Option[str | None], of: DataType) -> str:
+    """Return the column of the rows that an option names. Raises InvalidOptionError unless it is of that type."""
+    name = options.get(option)
+    assert name is not None
+    setting = f"'{options.name(option)}'='{name}'"
     columns = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
     if len(columns) != 1:
         raise InvalidOptionError(
-            f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name the one that has the "
-            "name of each row's stream."
+            f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name one of these."
         )
     column = rows[columns[0]]
-    if not isinstance(column.dataType, StringType):
+    if column.dataType != of:
         raise InvalidOptionError(
-            f"{setting} is a column of type {column.dataType.simpleString()}, but the name of a stream is a STRING."
+            f"{setting} is a column of type {column.dataType.simpleString()}, but should be a {of.simpleString()}."
         )
     return column.name
 
@@ -123,12 +145,13 @@ def choose_rows_to_write(table: StreamTable, rows: StructType, options: o.Option
     return StructType([field for field in rows if field.name != column])
 
 
-def refuse_stream_column(options: o.Options, why: str) -> None:
-    """Raise InvalidOptionError if a write is to go into several streams, but cannot; `why` begins with a place."""
-    if options.get(o.STREAM_COLUMN) is not None:
-        raise InvalidOptionError(
-            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not supported {why}. Leave it out."
-        )
+def refuse_columns(options: o.Options, why: str, *refused: Option[str | None]) -> None:
+    """Raise InvalidOptionError for options that name a column with a meaning that it cannot have; `why` says where."""
+    for option in refused:
+        if options.get(option) is not None:
+            raise InvalidOptionError(
+                f"'{options.name(option)}'='{options.text(option)}' is not supported {why}. Leave it out."
+            )
 
 
 def write_settings(options: o.Options) -> WriteSettings:

@@ -144,8 +144,12 @@ class TaskRows:
         places = self._router.places(batch)
         frame_by_place(self._encoder.encode(batch), places, len(self._segments), self._find_room)
         self._output.take_filled()
-        self._rows += batch.num_rows
-        self._reached.take(batch)
+        self._note(batch)
+
+    def _note(self, rows: pa.RecordBatch) -> None:
+        """Note rows that are written."""
+        self._rows += rows.num_rows
+        self._reached.take(rows)
 
     def _find_room(self, number: int, size: int, events: int) -> memoryview:
         return self._output.room(self._segments[number], size, events)

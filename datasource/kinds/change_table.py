@@ -17,7 +17,9 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.changes_offset import check_options
 from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
-from ..insert.prepare import apply_write_options, fit_to_rows, refuse_stream_column
+from ..insert.change_task import DELETED_BY, DeletingWriter
+from ..insert.prepare import apply_write_options, find_delete_column, fit_to_rows, refuse_columns
+from ..insert.task import InsertWriter
 from ..scan.dead_letter_stream import check_target
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
@@ -73,7 +75,9 @@ class ChangeTable(TableKind):
         )
 
     def prepare_insert(self, rows: StructType) -> Self:
-        refuse_stream_column(self.options, f"on {self.stream}, a table of changes")
+        refuse_columns(self.options, f"on {self.stream}, a table of changes", o.STREAM_COLUMN)
+        if not self.row_key_of(self.table):
+            refuse_columns(self.options, f"on {self.stream}, which has no primary key", o.DELETE_COLUMN)
         table = apply_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
@@ -84,7 +88,15 @@ class ChangeTable(TableKind):
         # Repeated tasks must write the same bytes.
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
+        deleted = find_delete_column(rows, self.options)
+        if deleted is not None:
+            table = replace(table, settings={**table.settings, DELETED_BY: deleted})
+            rows = StructType([field for field in rows if field.name != deleted])
         return replace(self, table=fit_to_rows(table, rows))
+
+    @property
+    def writer(self) -> type[InsertWriter]:
+        return DeletingWriter if DELETED_BY in self.table.settings else InsertWriter
 
     def prepare_changes(self) -> Self:
         prepared = self.prepare_insert(self.table.schema)

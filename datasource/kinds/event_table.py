@@ -17,7 +17,7 @@ from pyspark_pravega.sql import options as o
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
-from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_stream_column
+from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_columns
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letter_stream import check_target
@@ -65,6 +65,7 @@ class EventRows(TableKind):
         return plan_events(read, Measured(batch.slices), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
+        refuse_columns(self.options, f"on {self.stream}, whose rows do not change", o.DELETE_COLUMN)
         written = choose_rows_to_write(self.table, rows, self.options)
         return replace(self, table=fit_to_rows(apply_write_options(self), written))
 
@@ -128,7 +129,7 @@ class TypedEvents(EventRows):
         return str(TableName(table.stream.name, table.event_type))
 
     def prepare_insert(self, rows: StructType) -> Self:
-        refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
+        refuse_columns(self.options, f"on {self.name_of(self.table)}, a part of a stream", o.STREAM_COLUMN)
         return super().prepare_insert(rows)
 
 

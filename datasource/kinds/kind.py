@@ -21,7 +21,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..commit_log.commit_log import CommitLog
 from ..insert.plain_task import PlainSpec, PlainWriter
 from ..insert.prepare import BEST_EFFORT, TRANSACTIONAL, find_epoch_of_application
-from ..insert.task import find_encoding_id
+from ..insert.task import InsertWriter, find_encoding_id
 from ..positions.snapshot import SegmentSlice, measure_tail
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
@@ -174,6 +174,11 @@ class TableKind(OpenTable, ABC):
         Raises UnsupportedOperationError for a table that cannot be written to, InvalidOptionError for a routing key
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
+
+    @property
+    def writer(self) -> type[InsertWriter]:
+        """Return the class of the tasks' writers of a write with a transaction."""
+        return InsertWriter
 
     def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:
         """Return the tasks' writer of a write without a transaction; None for a write with one.

@@ -114,11 +114,12 @@ class KnownMarks:
             if self._dropped and not has_passed(self._marks[0][1], since):
                 self._marks, self._read, self._dropped = [], 0, False  # an older batch
             marks: list[tuple[int, Watermark]] = []
+            dropped = self._dropped
             for at, mark in chain(self._marks, read_watermarks(self.pravega, self._stream, self._read, end)):
                 if marks and at <= end and has_passed(mark, since):
-                    marks, self._dropped = [], True
+                    marks, dropped = [], True
                 marks.append((at, mark))
-            self._marks, self._read = marks, max(self._read, end)
+            self._marks, self._read, self._dropped = marks, max(self._read, end), dropped
             return EventTimes.of_micro_batch((mark for at, mark in marks if at <= end), since, until)
 
 

@@ -329,6 +329,14 @@ STREAM_COLUMN = Option(
     "must have its columns and format. The column itself is written only if the table has it. See "
     "[Several streams](streaming.md#several-streams).",
 )
+DELETE_COLUMN = Option(
+    "delete-column",
+    optional(TEXT),
+    SettableAs.WRITE,
+    "A BOOLEAN column of the rows that a streaming query writes into a table of changes: where it is true, the row of "
+    "that key is deleted. The column itself is not written. See "
+    "[Streams of results](tables-that-change.md#streams-of-results).",
+)
 
 CHECKPOINT = Option(
     "pravega.stream.checkpoint",

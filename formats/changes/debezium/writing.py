@@ -84,7 +84,10 @@ class EnvelopeEncoder(BatchEncoder):
 
     def encode_changes(self, changes: RowChanges) -> pa.LargeBinaryArray:
         envelope = self._envelope
-        before = self._write_images(changes.before, envelope.write_former)
+        try:
+            before = self._write_images(changes.before, envelope.write_former)
+        except InvalidRowError as error:
+            raise InvalidRowError(f"the row as it was before the statement: {error.message}") from None
         after = self._write_images(changes.after, envelope.write)
         letters = pa.array([envelope.letters[one] for one in changes.operations.to_pylist()], BINARY)
         begin, middle, source, end = map(make_constant, envelope.parts)

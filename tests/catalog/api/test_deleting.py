@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog
 from pyspark_pravega.catalog.api.deleting import delete
-from pyspark_pravega.catalog.api.table import make_scan
+from pyspark_pravega.catalog.api.scan import make_scan
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, UnsupportedOperationError
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("n", pa.decimal128(5, 2))])

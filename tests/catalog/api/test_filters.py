@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_pravega.catalog.api.filters import find_columns, read_conditions
 
-COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string())])
+COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("yes", pa.bool_()), ("no", pa.bool_())])
 
 
 @pytest.mark.parametrize(("parts", "pushed"), [(3, 3), (10, 10), (60, 0)])
@@ -19,3 +19,9 @@ def test_a_filter_that_is_nested_deeply_is_left_to_pyarrow(parts: int, pushed: i
         condition = condition & (pc.field("a") != number)
     assert len(read_conditions(condition, COLUMNS)) == pushed
     assert find_columns(condition, COLUMNS) == ["a"]
+
+
+def test_parts_that_are_columns() -> None:
+    conditions = read_conditions(pc.field("yes") & pc.field("no"), COLUMNS)
+    assert [condition.columns for condition in conditions] == [["yes"], ["no"]]
+    assert len(read_conditions((pc.field("a") > 1) & pc.field("yes"), COLUMNS)) == 2

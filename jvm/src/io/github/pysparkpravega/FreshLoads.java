@@ -27,7 +27,7 @@ final class FreshLoads {
 
   private record Loaded(PravegaTable table, long nanos, long changes) {
     boolean isFresh() {
-      return System.nanoTime() - nanos < FRESH && changes == CHANGES.get();
+      return System.nanoTime() - nanos < FRESH && changes == CHANGES.get() && !table.isScanned();
     }
   }
 
@@ -44,13 +44,14 @@ final class FreshLoads {
   static Object get(Load load, Supplier<Object> loader) {
     Map<Load, Loaded> loads = OF_THREAD.get();
     loads.values().removeIf(loaded -> !loaded.isFresh());
-    if (loads.containsKey(load) && Callers.isRefresh()) {
+    boolean refresh = Callers.isRefresh();
+    if (refresh && loads.containsKey(load)) {
       return loads.remove(load).table;
     }
     long nanos = System.nanoTime();
     long changes = CHANGES.get();
     Object relation = loader.get();
-    if (relation instanceof PravegaTable table) {
+    if (!refresh && relation instanceof PravegaTable table) { // a refreshed one is scanned at once
       loads.put(load, new Loaded(table, nanos, changes));
     }
     return relation;

@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
@@ -26,6 +27,7 @@ class PravegaBatchWrite implements BatchWrite {
   private final PravegaTable table;
   private final LogicalWriteInfo info;
   private InsertHandle insert;
+  private List<JsonNode> read; // the ends of scans of this table, if its rows may depend on them
 
   PravegaBatchWrite(PravegaTable table, LogicalWriteInfo info) {
     this.table = table;
@@ -34,8 +36,9 @@ class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+    read = table.hasChangesByKey() ? ScansOfThread.ends(table) : List.of();
     return writers(table.service().call(
-        new BeginInsert(table.handle(), info.schema(), physical.numPartitions(), options())));
+        new BeginInsert(table.handle(), info.schema(), physical.numPartitions(), options(), !read.isEmpty())));
   }
 
   DataWriterFactory writers(InsertBegun begun) {
@@ -54,7 +57,10 @@ class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    commit((committed, again) -> new CommitInsert(table.handle(), committed, messagesOf(messages), again));
+    List<byte[]> reports = messagesOf(messages);
+    commit((committed, again) -> read.isEmpty()
+        ? new CommitInsert(table.handle(), committed, reports, again)
+        : new CommitChanges(table.handle(), committed, reports, again, "INSERT", read, null));
   }
 
   /** Makes the request to commit; `again` if a service that has ended may have done it already. */

@@ -54,7 +54,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
     return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
-        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(),
+        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(), false,
         query.id().toString(), query.runId().toString(), epoch()))));
   }
 

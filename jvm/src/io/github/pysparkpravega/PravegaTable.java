@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,7 +24,6 @@ import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -36,8 +36,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
-final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
-    SupportsRowLevelOperations, EvolvingTable, TruncatableTable {
+class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
+    SupportsRowLevelOperations, EvolvingTable {
   /** Options that change which columns a table has. */
   static final Set<String> COLUMN_OPTIONS = Set.of("mode", "schema-version");
 
@@ -134,10 +134,17 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description == null ? asked : SparkLine.columns(description.schema());
   }
 
-  /** Makes it the table of a statement that changes rows, which reads FORMER_ROW if these are written as changes. */
+  /**
+   * Returns the table for a statement that changes or removes rows. If these are written as changes, it has FORMER_ROW,
+   * and Spark must not truncate it for a DELETE of all rows.
+   */
   PravegaTable ofChanging() {
-    changing = description.writesChanges();
-    return this;
+    if (!hasChangesByKey()) {
+      return this;
+    }
+    PravegaTable table = new PravegaTable(service, ident, description);
+    table.changing = true;
+    return table;
   }
 
   /** Returns when the statement loaded the table, by System.nanoTime. */
@@ -235,16 +242,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     if (takesUpdates()) {
       return () -> new PravegaKeyedWrite(this, info.command());
     }
-    if (!changing || !hasRowKey()) {
+    if (!changing) {
       refuse(info.command().toString());
     }
+    if (Arrays.asList(description.schema().fieldNames()).contains(FORMER_ROW)) {
+      throw PravegaException.unchecked(new PravegaException("PRAVEGA_UNSUPPORTED_OPERATION", "0A000",
+          info.command() + " is not possible on " + name() + ": it has a column " + FORMER_ROW
+              + ", a name that the statement needs for the row before it.", null));
+    }
     return () -> new PravegaRowChanges(this, info.command());
-  }
-
-  @Override
-  public boolean truncateTable() {
-    service.finish(new TruncateTable(handle()));
-    return true;
   }
 
   @Override
@@ -310,7 +316,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   /** Returns whether a row that is written replaces the one with the same key, in whatever way. */
   private boolean replacesRows() {
-    return takesUpdates() || description().writesChanges() && hasRowKey();
+    return takesUpdates() || hasChangesByKey();
+  }
+
+  /** Returns whether what is written are changes of rows with keys. */
+  boolean hasChangesByKey() {
+    return description().writesChanges() && hasRowKey();
   }
 
   /** Returns whether rows that are written replace those with the same keys, without a transaction. */
@@ -341,6 +352,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     PlannedRead plan = service.call(request.apply(ends));
     ends = plan.ends();
     return plan;
+  }
+
+  /** Returns whether a scan of this table was planned, and so the end of all its scans. */
+  synchronized boolean isScanned() {
+    return ends != null;
   }
 
   static NamedReference[] references(List<String> names) {

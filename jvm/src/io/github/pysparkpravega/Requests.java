@@ -119,13 +119,13 @@ interface Requests {
   record StopStream(String checkpoint) implements Request<Void> {}
 
   // catalog/protocol/insert_requests.py
-  record BeginInsert(String table, StructType schema, int tasks, Map<String, String> options)
+  record BeginInsert(String table, StructType schema, int tasks, Map<String, String> options, boolean keyed)
       implements Request<InsertBegun> {}
   record CommitInsert(String table, InsertHandle insert, List<byte[]> messages, boolean again)
       implements Request<Long> {}
   record AbortInsert(String table, InsertHandle insert) implements Request<Void> {}
-  record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, String query, String run,
-      long epoch) implements Request<InsertBegun> {}
+  record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, boolean keyed,
+      String query, String run, long epoch) implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
       long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
   record BeginChanges(String table, int tasks, Map<String, String> options) implements Request<InsertBegun> {}

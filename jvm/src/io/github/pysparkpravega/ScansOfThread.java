@@ -11,7 +11,7 @@ import java.util.stream.Stream;
  * table: a subquery may read it too, and Spark then loads it once more.
  */
 final class ScansOfThread {
-  private static final int KEPT = 256;
+  private static final int KEPT = 1024;
   private static final ThreadLocal<Deque<Noted>> SCANS = ThreadLocal.withInitial(ArrayDeque::new);
 
   private record Noted(String stream, Object scan, long nanos, JsonNode ends) {}
@@ -43,7 +43,8 @@ final class ScansOfThread {
         noted.nanos - table.loadedAt() > 0 && noted.ends != null && noted.stream.equals(identify(table)));
   }
 
+  /** Returns the stream's cluster and name, which are the same in each catalog. */
   private static String identify(PravegaTable table) {
-    return table.id() == null ? table.name() : table.id();
+    return table.lineage().toString();
   }
 }

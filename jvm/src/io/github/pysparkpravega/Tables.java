@@ -102,7 +102,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
 
   private Object relation(Identifier ident, JsonNode found) {
     return found.has("text") ? SparkLine.view(Json.as(ViewDefinition.class, found))
-        : found.has("table") ? new PravegaTable(service(), ident, Json.as(TableDescription.class, found))
+        : found.has("table") ? new TruncatablePravegaTable(service(), ident, Json.as(TableDescription.class, found))
         : new MetadataTable(service(), ident, Json.as(MetadataDescription.class, found));
   }
 
