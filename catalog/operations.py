@@ -215,11 +215,11 @@ class Operations:
     def _begin_changes(self, number: int, catalog: Catalog, request: r.BeginChanges) -> InsertBegun:
         table = request.table
         with prefix_table(catalog, table):
-            given = select_statement_options(request.options)
-            prepared = open_table(catalog.pravega, table, catalog.options(write=given)).prepare_changes()
+            write_options = select_statement_options(request.options)
+            prepared = open_table(catalog.pravega, table, catalog.options(write=write_options)).prepare_changes()
             CommitLog(catalog.pravega, table.stream).make_ready()
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, table.schema, request.tasks, given, writer=ChangesWriter)
+            start = InsertStart(number, table.schema, request.tasks, write_options, writer=ChangesWriter)
             return self._inserts.begin(catalog, prepared, start)
 
     def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:

@@ -160,11 +160,11 @@ def _check_origins(plan: GroupPlan, table: pa.Table) -> None:
     has_origin = read_numbers(table, "origin") >= 0
     if has_origin.any():
         segment, offset = (int(read_numbers(table, name)[has_origin][0]) for name in ("segment", "offset"))
-        place = f"at offset {offset} of segment {make_segment_name(plan.table.stream, segment)}"
+        event = f"at offset {offset} of segment {make_segment_name(plan.table.stream, segment)}"
         raise UnsupportedOperationError(
-            f"Stream {plan.table.stream} has changes that a connector has read from a database's log ({place}). When "
-            "it starts again, it may deliver some of them again, which would undo an UPDATE, DELETE or MERGE. Change the "
-            "rows in the database."
+            f"Stream {plan.table.stream} has changes that a connector has read from a database's log ({event}). When "
+            "it starts again, it may deliver some of them again, which would undo an UPDATE, DELETE or MERGE. Change "
+            "the rows in the database."
         )
 
 
