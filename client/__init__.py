@@ -87,7 +87,7 @@ class Pravega:
     def __init__(self, config: ClientConfig, first_contact: float | None = None) -> None:
         self.config = config
         self._of_controller, self._of_registry = FirstContact(first_contact), FirstContact(first_contact)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # its holder may be the first to use a service
         self._registries: dict[str | None, SchemaRegistry] = {}
         self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
 
