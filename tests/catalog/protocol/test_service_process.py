@@ -121,6 +121,7 @@ def begin_insert(
     created = service.ask(0, "create_table", conf, **what, schema=columns, adopt=False)["result"]["table"]
     rows = StructType([StructField("v", LongType()), *(StructField(name, StringType()) for name in options.values())])
     arguments = {"table": created, "schema": rows.json(), "tasks": tasks, "options": list(options.items())}
+    arguments |= {"keyed": False}
     begun = service.ask(number, "begin_insert", conf, **arguments)["result"]
     return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["id"].split()[-1]), created, begun)
 
