@@ -129,7 +129,8 @@ def _find_column(rows: StructType, options: o.Options, option: Option[str | None
     column = rows[columns[0]]
     if column.dataType != of:
         raise InvalidOptionError(
-            f"{setting} is a column of type {column.dataType.simpleString()}, but should be a {of.simpleString().upper()}."
+            f"{setting} is a column of type {column.dataType.simpleString()}, but should be a "
+            f"{of.simpleString().upper()}."
         )
     return column.name
 
