@@ -10,10 +10,9 @@ from pyspark_pravega.datasource.changes.conflicts import StatementReads
 from pyspark_pravega.datasource.insert.change_task import DELETED, ChangesWriter
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.prepare import write_settings
-from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import can_evaluate
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
-from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
@@ -28,13 +27,10 @@ _STATEMENT = "DELETE"
 
 def delete(scan: Scan, settings: Mapping[str, str]) -> int:
     """Delete the rows of a scan of all columns in one transaction; see `Table.delete`."""
-    catalog, described, table = scan.catalog, scan.described, scan.described.table
-    kind = find_table_kind(table)
-    if not kind.writes_changes or not described.row_key:
-        raise UnsupportedOperationError(kind.refusal(_STATEMENT, described.name))
+    catalog, table = scan.catalog, scan.described.table
     with prefix_table(catalog, table), explain_dropped_streams(WRITE_AGAIN):
         options = catalog.options(write=settings)
-        prepared = open_table(catalog.pravega, table, options).prepare_changes()
+        prepared = open_table(catalog.pravega, table, options).prepare_changes(_STATEMENT)
         planned = scan.plan()
         conditions = None
         if scan.condition is not None:

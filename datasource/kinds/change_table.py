@@ -98,7 +98,9 @@ class ChangeTable(TableKind):
     def writer(self) -> type[InsertWriter]:
         return DeletingWriter if DELETED_BY in self.table.settings else InsertWriter
 
-    def prepare_changes(self) -> Self:
+    def prepare_changes(self, statement: str = "UPDATE") -> Self:
+        if not self.row_key_of(self.table):
+            self._refuse(statement, self.table)
         prepared = self.prepare_insert(self.table.schema)
         key, routing_key = list_key_columns(self.table.settings), prepared.table.routing_key
         columns = [] if routing_key is None else RoutingKey.of(routing_key, self.table.schema).columns

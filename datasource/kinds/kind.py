@@ -201,12 +201,12 @@ class TableKind(OpenTable, ABC):
         """
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
 
-    def prepare_changes(self) -> Self:
-        """Return the table for one UPDATE, DELETE or MERGE that `writes_changes`.
+    def prepare_changes(self, statement: str = "UPDATE") -> Self:
+        """Return the table for one statement that changes rows, if it `writes_changes`.
 
         Raises UnsupportedOperationError for a table whose rows cannot be changed, and the errors of `prepare_insert`.
         """
-        raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
+        self._refuse(statement, self.table)
 
     @abstractmethod
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
