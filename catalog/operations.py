@@ -223,10 +223,10 @@ class Operations:
             return self._inserts.begin(catalog, prepared, start)
 
     def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:
-        epoch = describe = None
+        epoch = statement = None
         if isinstance(request, r.CommitEpoch):
             epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
         elif isinstance(request, r.CommitChanges):
-            describe = make_commit(catalog, Statement.of(request), again=request.again)
-        end = InsertEnd(request.insert, request.messages, request.again, epoch, describe)
+            statement = make_commit(catalog, Statement.of(request), again=request.again)
+        end = InsertEnd(request.insert, request.messages, request.again, epoch, statement)
         return self._inserts.commit(catalog, request.table, end)

@@ -37,13 +37,13 @@ def delete(scan: Scan, settings: Mapping[str, str]) -> int:
             every = read_conditions(scan.condition, arrow_schema(table.schema))
             conditions = [one for one, usable in zip(every, can_evaluate(every, table.schema), strict=True) if usable]
         statement = Statement(prepared.table, _STATEMENT, StatementReads(planned.tail, conditions))
-        describe = make_commit(catalog, statement)
+        request = make_commit(catalog, statement)
         insert = Insert.begin(catalog.pravega, prepared.table, write_settings(options))
         return write_here(
             insert,
             table.schema,
             _make_deletions(read_whole_rows(scan, planned)),
-            lambda reports: insert.commit(reports, describe(reports)),
+            lambda reports: insert.commit(reports, request),
             ChangesWriter,
         )
 

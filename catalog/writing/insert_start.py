@@ -16,7 +16,6 @@ from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
-from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -123,19 +122,20 @@ class InsertEnd:
     """How an INSERT is committed: its handle, the pickled reports of its tasks in base64, its epoch if it has one.
 
     `again` says that an earlier service process may have committed it already. An `epoch` is committed once, however
-    often it is written. `describe` says how to commit the reports of a statement that changes rows.
+    often it is written. `statement` is how one that changes rows is
+    committed.
     """
 
     handle: InsertHandle
     messages: Sequence[str]
     again: bool
     epoch: Epoch | None = None
-    describe: Callable[[Sequence[InsertMessage]], CommitRequest] | None = None
+    statement: CommitRequest | None = None
 
     @property
     def unit(self) -> Unit:
         """Return what messages call the write."""
-        return _find_unit(self.describe is not None, self.epoch is not None)
+        return _find_unit(self.statement is not None, self.epoch is not None)
 
     def load_all(self) -> list[Any]:
         """Return the reports that have come."""

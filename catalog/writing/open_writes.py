@@ -201,19 +201,7 @@ class TransactionalInserts(OpenWrites[Insert]):
             named = find_epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
                 return commit_epoch(insert, reports, replace(named, seen=None if end.again else handle.seen))
-            if end.describe is not None:
-                return insert.commit(reports, self._describe(insert, end.describe, reports))
-            return insert.commit(reports, CommitRequest(again=end.again))
-
-    @staticmethod
-    def _describe(
-        insert: Insert, describe: Callable[[Sequence[InsertMessage]], CommitRequest], reports: Sequence[InsertMessage]
-    ) -> CommitRequest:
-        try:
-            return describe(reports)
-        except PravegaError:
-            insert.abort()
-            raise
+            return insert.commit(reports, end.statement or CommitRequest(again=end.again))
 
     def _commit_micro_batch(
         self, catalog: Catalog, insert: Insert, reports: Sequence[InsertMessage], epoch: Epoch

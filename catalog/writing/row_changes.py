@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -38,29 +39,20 @@ class Statement:
         return cls(request.table, request.statement, reads)
 
 
-def make_commit(
-    catalog: Catalog, statement: Statement, *, again: bool = False
-) -> Callable[[Sequence[InsertMessage]], CommitRequest]:
-    """Return the function that says how the reports of a statement's tasks are committed.
-
-    The function raises InvalidRowError if they change a row twice.
-    """
-
-    def describe(reports: Sequence[InsertMessage]) -> CommitRequest:
-        keys = np.concatenate([np.zeros(0), *(report.keys for report in reports if report.keys is not None)])
-        if len(np.unique(keys)) < len(keys):
-            raise InvalidRowError(
-                f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
-                "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
-                "statements, or choose one of the rows: each key may be changed once."
-            )
-        return CommitRequest(statement.name, again, check=lambda: _check(catalog, statement, keys))
-
-    return describe
+def make_commit(catalog: Catalog, statement: Statement, *, again: bool = False) -> CommitRequest:
+    """Return how a statement is committed: its check raises InvalidRowError if it changes a row twice."""
+    return CommitRequest(statement.name, again, check=partial(_check, catalog, statement))
 
 
-def _check(catalog: Catalog, statement: Statement, keys: KeyPositions) -> None:
+def _check(catalog: Catalog, statement: Statement, reports: Sequence[InsertMessage]) -> None:
     """Raise ConcurrentChangeError if others have changed what the statement depends on."""
+    keys: KeyPositions = np.concatenate([np.zeros(0), *(one.keys for one in reports if one.keys is not None)])
+    if len(np.unique(keys)) < len(keys):
+        raise InvalidRowError(
+            f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
+            "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
+            "statements, or choose one of the rows: each key may be changed once."
+        )
     if statement.reads is None:
         return
     table = statement.table

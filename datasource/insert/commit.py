@@ -63,7 +63,8 @@ class CommitRequest:
     row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
     write the log can commit with one. `writer` notes the event time that the rows have reached, and will note later
     ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's; see
-    `choose_noted_time`. `check` may refuse the commit when no other one can come before it; then too, only a user who
+    `choose_noted_time`. `check` gets the messages of the tasks, and may
+    refuse the commit when no other one can come before it; then too, only a user who
     may write the log can commit.
     """
 
@@ -73,7 +74,7 @@ class CommitRequest:
     companion: CompanionRow | None = None
     writer: str | None = None
     watermark: int | None = None
-    check: Callable[[], None] | None = None
+    check: Callable[[Sequence[InsertMessage]], None] | None = None
 
 
 class Step(IntEnum):
@@ -111,11 +112,12 @@ class Commit:
         self._deadline = 0.0
         self._is_logged = False
         self._noted: tuple[str, int] | None = None
+        self._messages: Sequence[InsertMessage] = ()
         self.step = Step.BEGUN
 
     def run(self, messages: Sequence[InsertMessage]) -> None:
         """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
-        request = self._request
+        request, self._messages = self._request, messages
         self._noted = choose_noted_time((one.reached for one in messages), request.writer, request.watermark)
         try:
             equal = self._compare(messages)
@@ -193,13 +195,13 @@ class Commit:
             raise
         self.step = Step.ENTERED
 
-    def _check(self, check: Callable[[], None]) -> None:
+    def _check(self, check: Callable[[Sequence[InsertMessage]], None]) -> None:
         if not self._is_logged:
             raise PermissionDeniedError(
                 f"{self._request.operation} on stream {self._stream} needs the right to write the commit log, "
                 f"key-value table {self._stream.scope}/{TABLE_NAME}, by which it sees what others change"
             )
-        check()
+        check(self._messages)
 
     def _ask(self) -> None:
         """Ask the server to commit, and wait until it has done so."""
