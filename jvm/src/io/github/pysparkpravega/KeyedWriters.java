@@ -15,7 +15,6 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
@@ -109,11 +108,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       List<InternalRow> given = changes;
       changes = new ArrayList<>();
       bytes = 0;
-      task.runToEnd(partition, CollectionConverters.asScala(given.iterator()), metrics, answer -> {
-        ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
-        reports.add(struct.getChild(0).getBinary(0));
-        Arrays.setAll(numbers, index -> numbers[index] + struct.getChild(1 + index).getLong(0));
-      });
+      reports.add(task.write(partition, CollectionConverters.asScala(given.iterator()), metrics, numbers));
     }
 
     @Override

@@ -68,15 +68,10 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     };
   }
 
-  /** Returns the conditions of the rows that the statement depends on; null for any row of the table. */
-  private List<Condition> conditions() {
-    return command == Command.MERGE || scan == null || ScansOfThread.count(table) > 1 ? null : scan.conditions();
-  }
-
   private final class Changes extends PravegaBatchWrite implements DeltaBatchWrite {
     private final StructType rows;
     private List<JsonNode> ends;
-    private List<Condition> conditions;
+    private List<Condition> conditions; // null if the statement depends on any row of the table
 
     Changes(LogicalWriteInfo info) {
       super(PravegaRowChanges.this.table, info);
@@ -86,7 +81,7 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     @Override
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
       ends = ScansOfThread.ends(table);
-      conditions = conditions();
+      conditions = command == Command.MERGE || scan == null || ends.size() > 1 ? null : scan.conditions();
       BeginChanges request = new BeginChanges(table.handle(), physical.numPartitions(), options());
       return new KeyedWriters(begin(table.service().call(request), rows), true);
     }

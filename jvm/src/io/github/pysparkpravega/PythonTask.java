@@ -2,7 +2,10 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.PlannedTasks;
 import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
@@ -19,6 +22,7 @@ import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
 import scala.collection.AbstractIterator;
@@ -78,6 +82,21 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     } catch (PythonException e) {
       throw TaskErrors.unwrap(e);
     }
+  }
+
+  /** Runs a function of `ofWriter` to its end; returns its message, and adds its numbers of WriteMetrics to these. */
+  byte[] write(int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics,
+      long[] numbers) {
+    List<byte[]> messages = new ArrayList<>();
+    runToEnd(partition, rows, metrics, answer -> {
+      ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
+      messages.add(struct.getChild(0).getBinary(0));
+      Arrays.setAll(numbers, index -> numbers[index] + struct.getChild(1 + index).getLong(0));
+    });
+    if (messages.size() != 1) {
+      throw new IllegalStateException("The function returned " + messages.size() + " messages");
+    }
+    return messages.get(0);
   }
 
   CustomTaskMetric[] values(scala.collection.immutable.Map<String, SQLMetric> metrics) {

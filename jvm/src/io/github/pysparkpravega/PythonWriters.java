@@ -1,6 +1,5 @@
 package io.github.pysparkpravega;
 
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Objects;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -10,7 +9,6 @@ import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -35,11 +33,8 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public void writeAll(Iterator<InternalRow> rows) {
-      task.runToEnd(partition, CollectionConverters.asScala(rows), metrics, answer -> {
-        ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
-        message = new PythonWriterCommitMessage(struct.getChild(0).getBinary(0));
-        Arrays.setAll(numbers, index -> struct.getChild(1 + index).getLong(0));
-      });
+      message = new PythonWriterCommitMessage(
+          task.write(partition, CollectionConverters.asScala(rows), metrics, numbers));
     }
 
     @Override

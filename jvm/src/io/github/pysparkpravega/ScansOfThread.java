@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
-import java.util.stream.Stream;
 
 /**
  * Remembers which scans a thread has planned, so that a statement that changes rows knows all that it has read of its
@@ -30,17 +29,10 @@ final class ScansOfThread {
 
   /** Returns where the scans ended that this thread has planned of the table's stream since it loaded the table. */
   static List<JsonNode> ends(PravegaTable table) {
-    return of(table).map(Noted::ends).toList();
-  }
-
-  /** Returns how many scans that are. */
-  static long count(PravegaTable table) {
-    return of(table).count();
-  }
-
-  private static Stream<Noted> of(PravegaTable table) {
-    return SCANS.get().stream().filter(noted ->
-        noted.nanos - table.loadedAt() > 0 && noted.ends != null && noted.stream.equals(identify(table)));
+    String stream = identify(table);
+    return SCANS.get().stream()
+        .filter(noted -> noted.nanos - table.loadedAt() > 0 && noted.ends != null && noted.stream.equals(stream))
+        .map(Noted::ends).toList();
   }
 
   /** Returns the stream's cluster and name, which are the same in each catalog. */
