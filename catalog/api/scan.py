@@ -153,13 +153,9 @@ class Scan:
             count = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if count is not None:
                 return count
-            reader, counted = _get_reader(planned), planned.source.counted
-            batches = read_in_threads(reader.planned, reader.batches, _THREADS)
-        else:
-            counted = False
-            batches = self._read_batches(self.tasks(), _THREADS)
-        with closing(batches):
-            return sum(batch.num_rows for _, batch in batches if not counted or find_counts(batch) is None)
+            return sum(batch.num_rows for batch in _read_rows(planned))
+        with closing(self._read_batches(self.tasks(), _THREADS)) as batches:
+            return sum(batch.num_rows for _, batch in batches)
 
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.
@@ -336,12 +332,18 @@ def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schem
 def read_whole_rows(scan: Scan, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a scan of all columns as tasks have them, before they become those of Python programs."""
     columns = [field.name for field in scan.described.schema]
+    for batch in _read_rows(planned):
+        rows = batch.select(columns)
+        yield rows if scan.condition is None else rows.filter(scan.condition)
+
+
+def _read_rows(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tasks, without what these count."""
     reader, counted = _get_reader(planned), planned.source.counted
     with closing(read_in_threads(reader.planned, reader.batches, _THREADS)) as batches:
         for _, batch in batches:
             if not counted or find_counts(batch) is None:
-                rows = batch.select(columns)
-                yield rows if scan.condition is None else rows.filter(scan.condition)
+                yield batch
 
 
 def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:

@@ -90,13 +90,6 @@ def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     Raises InvalidOptionError for one that the rows do not have, or that is not text, and for a write without
     transactions.
     """
-    if options.get(o.STREAM_COLUMN) is None:
-        return None
-    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
-        raise InvalidOptionError(
-            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' writes a transaction for each "
-            f"stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. Leave one of them out."
-        )
     return _find_column(rows, options, o.STREAM_COLUMN, StringType())
 
 
@@ -106,21 +99,20 @@ def find_delete_column(rows: StructType, options: o.Options) -> str | None:
     Raises InvalidOptionError for one that the rows do not have, or that is no BOOLEAN, and for a write without
     transactions.
     """
-    if options.get(o.DELETE_COLUMN) is None:
-        return None
-    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
-        raise InvalidOptionError(
-            f"'{options.name(o.DELETE_COLUMN)}' needs a transaction, but '{options.name(o.WRITE_MODE)}'='{mode}' asks "
-            "for none. Leave one of them out."
-        )
     return _find_column(rows, options, o.DELETE_COLUMN, BooleanType())
 
 
-def _find_column(rows: StructType, options: o.Options, option: Option[str | None], of: DataType) -> str:
-    """Return the column of the rows that an option names. Raises InvalidOptionError unless it is of that type."""
+def _find_column(rows: StructType, options: o.Options, option: Option[str | None], of: DataType) -> str | None:
+    """Return the column of that type which an option of a write with a transaction names; None if it names none."""
     name = options.get(option)
-    assert name is not None
+    if name is None:
+        return None
     setting = f"'{options.name(option)}'='{name}'"
+    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"{setting} needs transactions, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. Leave one of "
+            "them out."
+        )
     columns = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
     if len(columns) != 1:
         raise InvalidOptionError(

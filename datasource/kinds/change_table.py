@@ -86,13 +86,12 @@ class ChangeTable(TableKind):
             )
         table = apply_statement_settings(table, table.schema, self.options)
         # Repeated tasks must write the same bytes.
-        now = str(int(time.time() * 1000))
-        table = replace(table, settings={**table.settings, WRITTEN_AT: now})
+        settings = {**table.settings, WRITTEN_AT: str(int(time.time() * 1000))}
         deleted = find_delete_column(rows, self.options)
         if deleted is not None:
-            table = replace(table, settings={**table.settings, DELETED_BY: deleted})
+            settings[DELETED_BY] = deleted
             rows = StructType([field for field in rows if field.name != deleted])
-        return replace(self, table=fit_to_rows(table, rows))
+        return replace(self, table=fit_to_rows(replace(table, settings=settings), rows))
 
     @property
     def writer(self) -> type[InsertWriter]:
