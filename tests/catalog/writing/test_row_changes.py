@@ -5,14 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +15,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.processes import descendants, running
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables-that-change.md"
 COLUMNS = "id BIGINT NOT NULL, name STRING, city STRING, credit DECIMAL(10,2)"
@@ -38,9 +31,8 @@ def history(spark: SparkSession, table: str) -> list[tuple[str, int]]:
 
 def create(spark: SparkSession, scope: str, name: str, columns: str, **properties: str) -> str:
     table = f"pravega.`{scope}`.{name}"
-    given = {"format": "debezium-json", "primary-key": "id"} | {
-        key.replace("_", "-" if key != "changes_isolation" else "."): value for key, value in properties.items()
-    }
+    given = {"format": "debezium-json", "primary-key": "id"}
+    given |= {key.replace("_", "-"): value for key, value in properties.items()}
     shown = ", ".join(f"'{key}'='{value}'" for key, value in given.items() if value)
     spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({shown})")
     return table
@@ -54,7 +46,7 @@ def condition(spark: SparkSession, statement: str) -> str:
 
 @pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
 def test_each_statement_is_one_version(spark: SparkSession, scope: str, format: str) -> None:
-    table = create(spark, scope, "customers", COLUMNS, format=format, scaling_min_segments="")
+    table = create(spark, scope, "customers", COLUMNS, format=format)
     spark.sql(f"INSERT INTO {table} VALUES (1, 'Ada', 'London', 10), (2, 'Alan', 'Wilmslow', 20), (3, 'X', 'Y', -5)")
     spark.sql(f"UPDATE {table} SET city = 'Oxford' WHERE id = 1")
     spark.sql(f"DELETE FROM {table} WHERE credit < 0")
@@ -106,7 +98,7 @@ def test_columns_of_all_types_keep_their_former_values(spark: SparkSession, scop
         "id STRING, part INT, b BOOLEAN, l BIGINT, d DOUBLE, m DECIMAL(20,4), y DATE, t TIMESTAMP, n TIMESTAMP_NTZ, "
         "x BINARY, a ARRAY<STRING>, s STRUCT<p: INT, q: STRUCT<r: STRING>>, k MAP<STRING, INT>, c CHAR(3), v VARCHAR(5)"
     )
-    table = create(spark, scope, "wide", columns, primary_key="id,part", scaling_min_segments="")
+    table = create(spark, scope, "wide", columns, primary_key="id,part")
     values = (
         "true, 7, 1.5, 12.3456, DATE'2020-02-29', TIMESTAMP'2020-01-01 00:00:00Z', TIMESTAMP_NTZ'2021-01-01 01:02:03', "
         "X'00FF', array('p', NULL), named_struct('p', 1, 'q', named_struct('r', 'z')), map('k', 2), 'ab', 'four'"
@@ -217,158 +209,6 @@ def test_rows_of_a_connector_cannot_be_changed(spark: SparkSession, cluster: Clu
     assert rows(spark, table) == [(1, "a"), (2, "b")]
 
 
-class Gate:
-    """A function of SQL that waits in a task until it is opened: what a statement reads is fixed by then."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.waits, self.opened = folder / "waits", folder / "opened"
-        waits, opened = str(self.waits), str(self.opened)
-
-        def gate(value: str) -> str:
-            Path(waits).touch()
-            while not Path(opened).exists():
-                time.sleep(0.02)
-            return value
-
-        spark.udf.register("gate", gate)
-
-    def wait(self, statement: Future[Any]) -> None:
-        while not self.waits.exists():
-            assert not statement.done(), statement.result()
-            time.sleep(0.02)
-
-
-@pytest.fixture
-def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
-    gate = Gate(spark, tmp_path)
-    yield gate
-    gate.opened.touch()
-
-
-CONFLICTS = [
-    # lost update
-    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 1", True),
-    ("snapshot", "UPDATE {t} SET name = gate('x') WHERE id = 1", "DELETE FROM {t} WHERE id = 1", True),
-    ("snapshot", "DELETE FROM {t} WHERE gate(name) = 'a'", "INSERT INTO {t} VALUES (1, 'z', 0, 'v')", True),
-    # other rows
-    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 2", False),
-    ("snapshot", "UPDATE {t} SET name = gate(name) || '!'", "INSERT INTO {t} VALUES (3, 'c', 0, 'v')", False),
-    # phantom by predicate
-    (
-        "serializable",
-        "UPDATE {t} SET name = gate('x') WHERE n = 0",
-        "INSERT INTO {t} VALUES (3, 'c', 0, 'v')",
-        True,
-    ),
-    (
-        "serializable",
-        "UPDATE {t} SET name = gate('x') WHERE n = 0",
-        "INSERT INTO {t} VALUES (3, 'c', 9, 'v')",
-        False,
-    ),
-    # write skew: each depends on a row that the other changes
-    (
-        "serializable",
-        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
-        "UPDATE {t} SET n = 5 WHERE id = 2",
-        True,
-    ),
-    (
-        "snapshot",
-        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
-        "UPDATE {t} SET n = 5 WHERE id = 2",
-        False,
-    ),
-    # the columns of conditions have types that Spark's have not, and the property has capitals
-    ("SNAPSHOT", "DELETE FROM {t} WHERE v = gate('v')", "INSERT INTO {t} VALUES (3, 'c', 0, 'v')", False),
-    (
-        "Serializable",
-        "DELETE FROM {t} WHERE v = 'v' AND gate(v) > ''",
-        "INSERT INTO {t} VALUES (3, 'c', 0, 'v')",
-        True,
-    ),
-    (
-        "serializable",
-        "DELETE FROM {t} WHERE v = 'v' AND gate(v) > ''",
-        "INSERT INTO {t} VALUES (3, 'c', 0, 'w')",
-        False,
-    ),
-    # what inserts rows that it does not find
-    (
-        "snapshot",
-        "MERGE INTO {t} t USING (SELECT 9 AS k) s ON t.id = s.k WHEN NOT MATCHED "
-        "THEN INSERT (id, name) VALUES (k, gate('x'))",
-        "INSERT INTO {t} VALUES (9, 'y', 0, 'v')",
-        True,
-    ),
-    ("serializable", "INSERT INTO {t} SELECT id + 10, gate(name), n, v FROM {t}", "DELETE FROM {t} WHERE id = 2", True),
-    # a MERGE depends on all rows
-    (
-        "serializable",
-        "MERGE INTO {t} t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET name = gate('x')",
-        "UPDATE {t} SET name = 'y' WHERE id = 2",
-        True,
-    ),
-]
-
-
-@pytest.mark.parametrize(("isolation", "statement", "meanwhile", "conflicts"), CONFLICTS)
-def test_concurrent_changes(
-    spark: SparkSession, scope: str, gate: Gate, isolation: str, statement: str, meanwhile: str, conflicts: bool
-) -> None:
-    columns = "id BIGINT, name STRING, n INT, v VARCHAR(5)"
-    table = create(spark, scope, "t", columns, changes_isolation=isolation)
-    spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 0, 'v'), (2, 'b', 0, 'v')")
-    with ThreadPoolExecutor() as threads:
-        late = threads.submit(lambda: spark.sql(statement.format(t=table)))
-        gate.wait(late)
-        spark.sql(meanwhile.format(t=table))
-        before = rows(spark, table)
-        gate.opened.touch()
-        if not conflicts:
-            late.result()
-            assert len(history(spark, table)) == 3 and rows(spark, table) != before
-            return
-        with pytest.raises(PySparkException) as raised:
-            late.result()
-    assert raised.value.getCondition() == "PRAVEGA_CONCURRENT_CHANGE" and raised.value.getSqlState() == "40001"
-    assert rows(spark, table) == before and len(history(spark, table)) == 2
-
-
-def test_a_sum_is_the_same_in_every_version(spark: SparkSession, scope: str) -> None:
-    """Transfers between accounts by several threads, each of which tries again after a conflict."""
-    table = create(spark, scope, "accounts", "id BIGINT, n INT", scaling_min_segments="")
-    spark.sql(f"INSERT INTO {table} SELECT id, 100 FROM range(6)")
-    done: list[int] = []
-
-    def transfer(seed: int) -> None:
-        random = Random(seed)
-        for _ in range(4):
-            source, target = random.sample(range(6), 2)
-            amount = random.randint(1, 9)
-            while True:
-                try:
-                    spark.sql(
-                        f"UPDATE {table} SET n = CASE id WHEN {source} THEN n - {amount} ELSE n + {amount} END "
-                        f"WHERE id IN ({source}, {target})"
-                    )
-                    done.append(amount)
-                    break
-                except PySparkException as error:
-                    assert error.getCondition() == "PRAVEGA_CONCURRENT_CHANGE", error
-
-    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    versions = history(spark, table)
-    assert len(done) == 12 and versions == [("INSERT", 6), *[("UPDATE", 2)] * 12]
-    for version in range(1, 14):
-        (total,) = spark.sql(f"SELECT sum(n) FROM {table} VERSION AS OF {version}").first()
-        assert total == 600
-
-
 def test_a_stream_of_results_replaces_rows(spark: SparkSession, scope: str, tmp_path: Path) -> None:
     source, counts = f"pravega.`{scope}`.orders", f"pravega.`{scope}`.counts"
     spark.sql(f"CREATE TABLE {source} (customer BIGINT) USING pravega")
@@ -437,19 +277,3 @@ def test_a_task_that_is_killed_after_it_has_written_a_part(spark: SparkSession, 
     found = spark.sql(f"SELECT count(*), count(DISTINCT id), sum(n - id) FROM {table}").first()
     assert tuple(found) == (50_000, 50_000, 50_000)
     assert history(spark, table) == [("INSERT", 50_000), ("UPDATE", 50_000)]
-
-
-def test_a_service_that_dies_before_the_commit(spark: SparkSession, scope: str, gate: Gate) -> None:
-    """Another one takes the transaction over, looks for conflicts, and commits it."""
-    table = create(spark, scope, "t", "id BIGINT, name STRING")
-    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
-    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
-    with ThreadPoolExecutor() as threads:
-        late = threads.submit(lambda: spark.sql(f"UPDATE {table} SET name = gate('x') WHERE id = 1"))
-        gate.wait(late)
-        for pid in descendants(jvm):
-            if "pyspark_pravega.catalog.service" in running(pid):
-                os.kill(pid, signal.SIGKILL)
-        gate.opened.touch()
-        late.result()
-    assert rows(spark, table) == [(1, "x"), (2, "b")] and len(history(spark, table)) == 2

@@ -1,0 +1,188 @@
+"""Statements that change rows at the same time: each depends on what it has read, and fails if that has changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.catalog.writing.test_row_changes import create, history, rows
+from tests.processes import descendants, running
+
+
+class Gate:
+    """A function of SQL that waits in a task until it is opened: what a statement reads is fixed by then."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.waits, self.opened = folder / "waits", folder / "opened"
+        waits, opened = str(self.waits), str(self.opened)
+
+        def gate(value: str) -> str:
+            Path(waits).touch()
+            while not Path(opened).exists():
+                time.sleep(0.02)
+            return value
+
+        spark.udf.register("gate", gate)
+
+    def wait(self, statement: Future[Any]) -> None:
+        while not self.waits.exists():
+            assert not statement.done(), statement.result()
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(spark, tmp_path)
+    yield gate
+    gate.opened.touch()
+
+
+CONFLICTS = [
+    # lost update
+    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 1", True),
+    ("snapshot", "UPDATE {t} SET name = gate('x') WHERE id = 1", "DELETE FROM {t} WHERE id = 1", True),
+    ("snapshot", "DELETE FROM {t} WHERE gate(name) = 'a'", "INSERT INTO {t} VALUES (1, 'z', 0, 'v')", True),
+    # other rows
+    ("serializable", "UPDATE {t} SET name = gate('x') WHERE id = 1", "UPDATE {t} SET name = 'y' WHERE id = 2", False),
+    ("snapshot", "UPDATE {t} SET name = gate(name) || '!'", "INSERT INTO {t} VALUES (3, 'c', 0, 'v')", False),
+    # phantom by predicate
+    (
+        "serializable",
+        "UPDATE {t} SET name = gate('x') WHERE n = 0",
+        "INSERT INTO {t} VALUES (3, 'c', 0, 'v')",
+        True,
+    ),
+    (
+        "serializable",
+        "UPDATE {t} SET name = gate('x') WHERE n = 0",
+        "INSERT INTO {t} VALUES (3, 'c', 9, 'v')",
+        False,
+    ),
+    # write skew: each depends on a row that the other changes
+    (
+        "serializable",
+        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
+        "UPDATE {t} SET n = 5 WHERE id = 2",
+        True,
+    ),
+    (
+        "snapshot",
+        "UPDATE {t} SET n = length(gate('12')) WHERE id = 1 AND (SELECT sum(n) FROM {t}) = 0",
+        "UPDATE {t} SET n = 5 WHERE id = 2",
+        False,
+    ),
+    # the columns of conditions have types that Spark's have not, and the property has capitals
+    ("SNAPSHOT", "DELETE FROM {t} WHERE v = gate('v')", "INSERT INTO {t} VALUES (3, 'c', 0, 'v')", False),
+    (
+        "Serializable",
+        "DELETE FROM {t} WHERE v = 'v' AND gate(v) > ''",
+        "INSERT INTO {t} VALUES (3, 'c', 0, 'v')",
+        True,
+    ),
+    (
+        "serializable",
+        "DELETE FROM {t} WHERE v = 'v' AND gate(v) > ''",
+        "INSERT INTO {t} VALUES (3, 'c', 0, 'w')",
+        False,
+    ),
+    # what inserts rows that it does not find
+    (
+        "snapshot",
+        "MERGE INTO {t} t USING (SELECT 9 AS k) s ON t.id = s.k WHEN NOT MATCHED "
+        "THEN INSERT (id, name) VALUES (k, gate('x'))",
+        "INSERT INTO {t} VALUES (9, 'y', 0, 'v')",
+        True,
+    ),
+    ("serializable", "INSERT INTO {t} SELECT id + 10, gate(name), n, v FROM {t}", "DELETE FROM {t} WHERE id = 2", True),
+    # a MERGE depends on all rows
+    (
+        "serializable",
+        "MERGE INTO {t} t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET name = gate('x')",
+        "UPDATE {t} SET name = 'y' WHERE id = 2",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("isolation", "statement", "meanwhile", "conflicts"), CONFLICTS)
+def test_concurrent_changes(
+    spark: SparkSession, scope: str, gate: Gate, isolation: str, statement: str, meanwhile: str, conflicts: bool
+) -> None:
+    columns = "id BIGINT, name STRING, n INT, v VARCHAR(5)"
+    table = create(spark, scope, "t", columns, **{"changes.isolation": isolation})
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 0, 'v'), (2, 'b', 0, 'v')")
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(lambda: spark.sql(statement.format(t=table)))
+        gate.wait(late)
+        spark.sql(meanwhile.format(t=table))
+        before = rows(spark, table)
+        gate.opened.touch()
+        if not conflicts:
+            late.result()
+            assert len(history(spark, table)) == 3 and rows(spark, table) != before
+            return
+        with pytest.raises(PySparkException) as raised:
+            late.result()
+    assert raised.value.getCondition() == "PRAVEGA_CONCURRENT_CHANGE" and raised.value.getSqlState() == "40001"
+    assert rows(spark, table) == before and len(history(spark, table)) == 2
+
+
+def test_a_sum_is_the_same_in_every_version(spark: SparkSession, scope: str) -> None:
+    """Transfers between accounts by several threads, each of which tries again after a conflict."""
+    table = create(spark, scope, "accounts", "id BIGINT, n INT")
+    spark.sql(f"INSERT INTO {table} SELECT id, 100 FROM range(6)")
+    done: list[int] = []
+
+    def transfer(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(4):
+            source, target = random.sample(range(6), 2)
+            amount = random.randint(1, 9)
+            while True:
+                try:
+                    spark.sql(
+                        f"UPDATE {table} SET n = CASE id WHEN {source} THEN n - {amount} ELSE n + {amount} END "
+                        f"WHERE id IN ({source}, {target})"
+                    )
+                    done.append(amount)
+                    break
+                except PySparkException as error:
+                    assert error.getCondition() == "PRAVEGA_CONCURRENT_CHANGE", error
+
+    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    versions = history(spark, table)
+    assert len(done) == 12 and versions == [("INSERT", 6), *[("UPDATE", 2)] * 12]
+    for version in range(1, 14):
+        (total,) = spark.sql(f"SELECT sum(n) FROM {table} VERSION AS OF {version}").first()
+        assert total == 600
+
+
+def test_a_service_that_dies_before_the_commit(spark: SparkSession, scope: str, gate: Gate) -> None:
+    """Another one takes the transaction over, looks for conflicts, and commits it."""
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(lambda: spark.sql(f"UPDATE {table} SET name = gate('x') WHERE id = 1"))
+        gate.wait(late)
+        for pid in descendants(jvm):
+            if "pyspark_pravega.catalog.service" in running(pid):
+                os.kill(pid, signal.SIGKILL)
+        gate.opened.touch()
+        late.result()
+    assert rows(spark, table) == [(1, "x"), (2, "b")] and len(history(spark, table)) == 2
