@@ -48,11 +48,10 @@ final class FreshLoads {
     if (refresh && loads.containsKey(load)) {
       return loads.remove(load).table;
     }
-    long nanos = System.nanoTime();
     long changes = CHANGES.get();
     Object relation = loader.get();
     if (!refresh && relation instanceof PravegaTable table) { // a refreshed one is scanned at once
-      loads.put(load, new Loaded(table, nanos, changes));
+      loads.put(load, new Loaded(table, System.nanoTime(), changes));
     }
     return relation;
   }
