@@ -32,6 +32,7 @@ from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
+from .writing.automatic_compaction import AutomaticCompactions
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_statement_options, select_write_options
 from .writing.open_writes import Inserts
@@ -64,6 +65,7 @@ class Operations:
     def __init__(self) -> None:
         self._connections = Connections()
         self._inserts = Inserts()
+        self._compactions = AutomaticCompactions()
         self._reads = StreamingReads()
         self._servers = QueryServers()
 
@@ -229,4 +231,6 @@ class Operations:
         elif isinstance(request, r.CommitChanges):
             statement = make_commit(catalog, Statement.of(request), again=request.again)
         end = InsertEnd(request.insert, request.messages, request.again, epoch, statement)
-        return self._inserts.commit(catalog, request.table, end)
+        rows = self._inserts.commit(catalog, request.table, end)
+        self._compactions.consider(catalog, request.table)
+        return rows

@@ -120,7 +120,10 @@ METADATA_TABLES = {
 }
 """Iceberg metadata tables, and Kafka terms, with the metadata table here that shows the same."""
 
-_FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
+_FILES = (
+    "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself. compact_changes "
+    "shortens the stream of a table of changes."
+)
 _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
 PROCEDURES = {
     "expire_snapshots": "truncate_stream removes old events, and so do the table properties 'retention.type' and "

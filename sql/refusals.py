@@ -65,7 +65,10 @@ _INSTEAD = {
     "DESCRIBE DETAIL": "that is a Delta statement. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
     "FROM <table>.segments for what is stored",
     "OPTIMIZE": "that is a Delta statement. A stream has no files to rewrite: Pravega moves events to its long-term "
-    "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log",
+    "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log, "
+    "and compact_changes(...) shortens the stream of a table of changes",
+    "compact_changes": "its rows are its events, none of which replaces another. CALL "
+    "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'",
     "VACUUM": "that is a Delta statement. A stream leaves no unused files. The table properties "
     "'retention.type' and 'retention.minimum' remove old events, and so does CALL "
     "<catalog>.system.truncate_stream(...)",
@@ -133,6 +136,7 @@ _OF_CHANGES = {
     "DELETE": _NO_KEY,
     "UPDATE": _NO_KEY,
     "MERGE": _NO_KEY,
+    "compact_changes": _NO_KEY,
     "writeStream.outputMode('complete')": "rows that the next result lacks would stay. Use outputMode('update'), which "
     "replaces the rows of the same keys",
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "

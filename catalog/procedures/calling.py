@@ -15,7 +15,7 @@ from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from .consumers import create_consumer, drop_consumer, move_consumer
 from .dead_letters import replay_dead_letter
-from .history import compact_history, create_tag, drop_tag, reset_query
+from .history import compact_changes, compact_history, create_tag, drop_tag, reset_query
 from .procedure import Call, Procedure, check_arguments
 from .queries import start_query
 from .schemas import delete_schema_version, register_schema, set_compatibility, validate_schema
@@ -30,6 +30,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         create_tag,
         drop_tag,
         compact_history,
+        compact_changes,
         truncate_stream,
         seal_stream,
         scale_stream,

@@ -8,13 +8,17 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import ledger
 from pyspark_pravega.datasource.positions import points_in_time
 from pyspark_pravega.datasource.positions.tags import Tags
+from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
 from ..metadata.metadata_table import Rows, column
+from ..storage.spelling import prefix_table
+from ..writing.compaction import compact
 from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
 _RIGHTS = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
 _TAG = column("tag", StringType(), "its name", nullable=False)
+_TRUNCATE = flag("truncate", "whether to remove the changes before them, with the versions that show them")
 _REPLACE = flag("replace", "whether a tag of this name may be there, and is replaced")
 
 
@@ -84,6 +88,26 @@ def compact_history(call: Call) -> Rows:
         if not some:
             break
     yield log.newest(), removed
+
+
+@procedure(
+    "Writes the current rows of a table of changes once more, so that the changes before them are not needed any more.",
+    (TABLE, _TRUNCATE),
+    (
+        column("rows", LongType(), "that were written again", nullable=False),
+        column("bytes_before", LongType(), "of the stream before it", nullable=False),
+        column("bytes_after", LongType(), "of the stream after it", nullable=False),
+        column("stream_cut", StringType(), "what lies before it is not needed for the current rows", nullable=False),
+        column("truncated", BooleanType(), "whether what lies before it was removed", nullable=False),
+        column("held_by", StringType(), "a consumer that still needs it, so that it was not removed"),
+    ),
+    _RIGHTS,
+)
+def compact_changes(call: Call) -> Rows:
+    table = load_table(call.catalog.pravega, call.find_stream()).table
+    with prefix_table(call.catalog, table):
+        done = compact(call.catalog, table, truncate=call.is_set(_TRUNCATE))
+    yield done.rows, done.bytes_before, done.bytes_after, done.cut.to_text(), done.truncated, done.held_by
 
 
 @procedure(

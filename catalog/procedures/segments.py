@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
-from pyspark_pravega.client.consumers.consumer import count_bytes_after, list_consumers
+from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
 from pyspark_pravega.client.stream import SegmentRange, Stream
-from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.loading import load_table
@@ -124,7 +123,8 @@ def truncate_stream(call: Call) -> Rows:
         ) from None
     left, total = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
     removed = None if left is None or total is None else total - left
-    passed = sum(_is_before(call.catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
+    positions = (consumer.position for consumer in list_consumers(pravega, stream))
+    passed = sum(position is not None and lies_before(pravega, position, cut) for position in positions)
     truncated = not call.is_set(DRY_RUN) and cut != head
     if truncated:
         pravega.controller.truncate_stream(cut)
@@ -138,11 +138,3 @@ def _check_kind(catalog: Catalog, stream: Stream) -> None:
     except (SchemaNotFoundError, UnsupportedOperationError):
         return
     refuse_to_truncate(catalog, table, "truncate_stream")
-
-
-def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> bool:
-    """Return whether a consumer's position is known and lies before a cut, at least in part."""
-    if position is None or position == cut:
-        return False
-    behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)
-    return behind is not None and left is not None and behind > left

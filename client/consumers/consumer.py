@@ -233,6 +233,13 @@ def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
     )
 
 
+def lies_before(pravega: Pravega, position: StreamCut, cut: StreamCut) -> bool:
+    """Return whether a position lies before a cut, at least in part."""
+    left = count_bytes_after(pravega, cut)  # asked first: events that come in between may not hide a position
+    behind = None if position == cut else count_bytes_after(pravega, position)
+    return behind is not None and left is not None and behind > left
+
+
 def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
     taken = f"choose a name other than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
     if group.streams != (stream,):

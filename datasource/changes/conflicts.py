@@ -1,5 +1,7 @@
 """Finds what others have changed in a table of changes since a statement read it: its conflicts.
 
+Rows that a compaction repeats are no changes.
+
 A statement asks when its transaction has its turn in the commit log, so that no other transaction of the log comes in
 between. Programs that append without the log are seen up to that moment.
 """
@@ -12,10 +14,11 @@ from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import ConcurrentChangeError, MalformedEventError
-from pyspark_pravega.formats.changes.feed import list_key_columns
+from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 
 from ..positions.snapshot import SegmentSlice, take_snapshot
@@ -26,7 +29,7 @@ from ..tables.primary_key import KeyPositions, hash_primary_key
 from .group_planning import make_group_plan, make_partitions
 from .group_reader import group_changes
 from .rows.clearing import AllClearings
-from .rows.entries import EntryReader, name_value
+from .rows.entries import EntryReader, EventLocations, name_value
 from .rows.names import Names, read_numbers
 
 _MOST_BYTES = 64 << 20
@@ -56,15 +59,13 @@ def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, i
 
     `keys` are those of the rows that it changes, as `InsertMessage.keys` has them.
     """
-    new = _find_new_events(read, reads.ends)
+    new = find_new_events(read, reads.ends)
     if not new:
         return
-    if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
-        raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     key, columns = list_key_columns(read.table.settings), read.table.schema
     hash_keys = hash_primary_key(read.table, columns)
     sieve = _make_sieve(reads.conditions, columns) if isolation is Isolation.SERIALIZABLE else None
-    for entries in _read_entries(read, new, columns):
+    for entries in read_new_entries(read, new):
         values = {name: entries.column(name_value(name)).combine_chunks() for name in columns.names}
         rows = pa.RecordBatch.from_arrays([values[name] for name in key], names=key)
         if np.isin(hash_keys(rows), keys).any():
@@ -81,10 +82,10 @@ def _make_sieve(conditions: Sequence[Condition] | None, columns: StructType) -> 
     return Sieve(about_rows, replace_char_types(columns)) if about_rows else None
 
 
-def _find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlice]:
+def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the events that the stream has now and that do not lie before the ends.
 
-    Raises ConcurrentChangeError if some of them were removed again.
+    Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
     slices = take_snapshot(
         read.pravega,
@@ -97,14 +98,17 @@ def _find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSli
     if any(piece.start > ends.get(piece.segment_id, piece.start) for piece in slices):
         raise _make_error(read, "wrote events, and removed them")
     later = [replace(piece, start=ends.get(piece.segment_id, piece.start)) for piece in slices]
+    if sum(piece.end - piece.start for piece in later) > _MOST_BYTES:
+        raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return [piece for piece in later if piece.start < piece.end]
 
 
-def _read_entries(read: OpenRead, slices: Sequence[SegmentSlice], columns: StructType) -> Iterator[pa.Table]:
-    """Yield the changes of rows in some events.
+def read_new_entries(read: OpenRead, slices: Sequence[SegmentSlice]) -> Iterator[pa.Table]:
+    """Yield the changes of rows in some events, with the columns of the table.
 
     Raises ConcurrentChangeError for a change of all rows, and for an event that cannot be read.
     """
+    columns = read.table.schema
     plan = make_group_plan(read, columns, columns)
     key = list_key_columns(read.table.settings)
     rest = [name for name in columns.names if name not in key]
@@ -112,13 +116,21 @@ def _read_entries(read: OpenRead, slices: Sequence[SegmentSlice], columns: Struc
     try:
         for partition in make_partitions(read.pravega, read.table, [[piece] for piece in slices]):
             for changes, locations in group_changes(plan, partition, columns, Counts()):
-                entries = reader.read(changes, locations, clearings)
+                entries = reader.read(*_leave_out_repeated(changes, locations), clearings)
                 if clearings.all or clearings.marks:
                     raise _make_error(read, "changed all rows, by a truncation or a snapshot")
                 if len(entries):
                     yield entries
     except MalformedEventError as error:
         raise _make_error(read, f"wrote what cannot be read ({error.message})") from error
+
+
+def _leave_out_repeated(changes: pa.RecordBatch, locations: EventLocations) -> tuple[pa.RecordBatch, EventLocations]:
+    if MARKS.name not in changes.schema.names or not (reads := pc.equal(changes.column("op"), READ)).true_count:
+        return changes, locations
+    is_own = pc.equal(pc.struct_field(changes.column(MARKS.name), "connector"), OWN_CONNECTOR)
+    others = pc.invert(pc.fill_null(pc.and_(reads, is_own), False))
+    return changes.filter(others), locations.take(np.flatnonzero(others.to_numpy(zero_copy_only=False)))
 
 
 def _make_error(read: OpenRead, what: str) -> ConcurrentChangeError:

@@ -15,7 +15,15 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
-from pyspark_pravega.formats.changes.feed import CREATE, DELETE, UPDATE, ChangeEncoder, RowChanges, list_key_columns
+from pyspark_pravega.formats.changes.feed import (
+    CREATE,
+    DELETE,
+    READ,
+    UPDATE,
+    ChangeEncoder,
+    RowChanges,
+    list_key_columns,
+)
 
 from ..tables.primary_key import KeyPositions, hash_primary_key
 from .reports import InsertMessage, SegmentWrite
@@ -44,6 +52,13 @@ class DeletingWriter(InsertWriter):
 
     def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
         return _RowsAndDeletions(self._spec, partition, output)
+
+
+class RepeatingWriter(InsertWriter):
+    """Writes rows of the table again, as a snapshot reads them."""
+
+    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
+        return _RepeatedRows(self._spec, partition, output)
 
 
 class KeyedRowsWriter(InsertWriter):
@@ -112,6 +127,14 @@ class _ChangedRows(_Changes, _KeyedRows):
         letters = letters.take(pa.array(twice))
         letters = pc.if_else(pa.array(is_first), DELETE, pc.if_else(pa.array(is_second), CREATE, letters))
         return RowChanges(letters, _take(former, twice, is_second), _take(row, twice, is_first))
+
+
+class _RepeatedRows(_Changes):
+    """Rows that the table has already."""
+
+    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+        rows = _make_nullable(batch.to_struct_array())
+        return RowChanges(pa.array([READ] * len(rows)), pa.nulls(len(rows), rows.type), rows)
 
 
 class _RowsAndDeletions(_Changes):

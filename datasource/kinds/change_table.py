@@ -60,7 +60,8 @@ class ChangeTable(TableKind):
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
         return (
             f"{name}: its events are changes of rows, and later ones need the rows before them. Truncate the table in "
-            "its database, which arrives as an event; the table property 'retention.type' removes old events."
+            "its database, which arrives as an event; or DELETE its rows, and remove former changes by CALL "
+            "<catalog>.system.compact_changes(...)."
         )
 
     @classmethod

@@ -42,7 +42,7 @@ WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
 
 OWN_CONNECTOR = "pyspark-pravega"
-"""The name of the connector in the events of an INSERT."""
+"""The name of the connector in the events that this software writes."""
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 """Units of time, with the number of microseconds in each (0: less than one)."""
@@ -77,9 +77,9 @@ _ATOMIC_BUT_NO_KEY = (T.FloatType, T.DoubleType, T.ArrayType, T.MapType, T.Struc
 
 @dataclass(frozen=True)
 class RowChanges:
-    """Changes of rows that a statement makes: for each an operation (c, u or d), and the row `before` and `after` it.
+    """Changes of rows: for each an operation (c, u or d), and the row `before` and `after` it.
 
-    A row is a struct of the table's columns, null where there is none.
+    A row that is only repeated has the operation r. A row is a struct of the table's columns, null where there is none.
     """
 
     operations: pa.Array

@@ -227,6 +227,15 @@ CHANGES_ISOLATION = Option(
     "serializable",
     formats=_DEBEZIUM,
 )
+COMPACT_AFTER = Option(
+    "compact.after",
+    optional(between(BYTE_SIZE, "64k")),
+    SettableAs.PROPERTY,
+    "Bytes of changes after which a driver that commits to the table compacts it in the background, as the procedure "
+    "`compact_changes` does. What lies before the compaction before is removed, unless a consumer needs it. Not set: "
+    "only the procedure compacts it.",
+    formats=_DEBEZIUM,
+)
 INFER_COLUMNS = Option(
     "infer-columns",
     one_of("schema", "sample"),

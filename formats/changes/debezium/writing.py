@@ -41,7 +41,7 @@ from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
-from ..feed import CREATE, DELETE, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
+from ..feed import CREATE, DELETE, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 from ..feed import OWN_CONNECTOR as CONNECTOR
 
 _EXACT = Context(prec=80)
@@ -115,7 +115,7 @@ def make_json_encoder(layout: Layout, encoding_id: int | None, codec: str) -> En
     source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
     tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
     parts = b'{"before":', b',"after":', f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
-    letters = {letter: letter.encode() for letter in (CREATE, UPDATE, DELETE)}
+    letters = {letter: letter.encode() for letter in (CREATE, READ, UPDATE, DELETE)}
     write, write_former = (RowDocuments(one, settings).documents for one in (rows, make_nullable(columns)))
     return EnvelopeEncoder(columns, encoding_id, codec, Envelope(write, write_former, b"", b"null", parts, letters))
 

@@ -44,6 +44,15 @@ def condition(spark: SparkSession, statement: str) -> str:
     return f"{raised.value.getCondition()}: {raised.value}"
 
 
+def deliver_first_row(spark: SparkSession, cluster: ClusterInfo, scope: str) -> None:
+    """Write to the stream `t` the row (1, 'a') as a connector does, with its position in a database's log."""
+    source = {"connector": "postgresql", "name": "db", "db": "db", "lsn": 10, "ts_ms": 1}
+    event = {"before": None, "after": {"id": 1, "name": "a"}, "source": source, "op": "c", "ts_ms": 1}
+    written = spark.createDataFrame([(json.dumps(event),)], ["value"]).write.format("pravega").mode("append")
+    options = {"controller-uri": cluster.controller_uri, "scope": scope, "stream": "t"}
+    written.options(**options, format="text", framing="none").save()
+
+
 @pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
 def test_each_statement_is_one_version(spark: SparkSession, scope: str, format: str) -> None:
     table = create(spark, scope, "customers", COLUMNS, format=format)
@@ -198,11 +207,7 @@ def test_statements_are_transactions_whatever_inserts_are(spark: SparkSession, s
 def test_rows_of_a_connector_cannot_be_changed(spark: SparkSession, cluster: ClusterInfo, scope: str) -> None:
     """It may deliver its changes again when it starts again, and they would count as newer ones."""
     table = create(spark, scope, "t", "id BIGINT, name STRING", framing="none")
-    source = {"connector": "postgresql", "name": "db", "db": "db", "lsn": 10, "ts_ms": 1}
-    event = {"before": None, "after": {"id": 1, "name": "a"}, "source": source, "op": "c", "ts_ms": 1}
-    written = spark.createDataFrame([(json.dumps(event),)], ["value"]).write.format("pravega").mode("append")
-    options = {"controller-uri": cluster.controller_uri, "scope": scope, "stream": "t"}
-    written.options(**options, format="text", framing="none").save()
+    deliver_first_row(spark, cluster, scope)
     spark.sql(f"INSERT INTO {table} VALUES (2, 'b')")
     assert rows(spark, table) == [(1, "a"), (2, "b")]
     assert "read from a database's log" in condition(spark, f"UPDATE {table} SET name = 'c'")
