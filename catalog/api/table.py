@@ -58,8 +58,8 @@ class TableVersion:
     """A version of a table, made by one commit, as `Table.history` lists them.
 
     `version`: its number, counted from 1. `time`: when it was published, in UTC. `operation`: what committed it, such
-    as INSERT or STREAM. `rows`: the number of rows that it added. `position`: the text of the stream cut at which it
-    ends.
+    as INSERT or STREAM. `rows`: the number of rows that it added, of which some are `inserted`, `updated` and
+    `deleted` ones in a table of changes. `position`: the text of the stream cut at which it ends.
     """
 
     version: int
@@ -67,6 +67,9 @@ class TableVersion:
     operation: str
     rows: int
     position: str
+    inserted: int
+    updated: int
+    deleted: int
 
 
 class Table(AlterableTable):
@@ -308,6 +311,7 @@ class Table(AlterableTable):
                 operation=version.operation,
                 rows=version.rows,
                 position=version.cut.to_text(),
+                **version.counts._asdict(),
             )
             for version in log.versions(first)
         ]

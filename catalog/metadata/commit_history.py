@@ -34,11 +34,15 @@ _ROWS = column("rows", LongType(), "rows that it added")
     _ROWS,
     column("transaction", StringType(), "id of the Pravega transaction"),
     column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
+    column("inserted", LongType(), "rows among them that it inserted", nullable=False),
+    column("updated", LongType(), "rows that it updated", nullable=False),
+    column("deleted", LongType(), "rows that it deleted", nullable=False),
 )
 def history(pravega: Pravega, stream: Stream) -> Rows:
     for version in CommitLog(pravega, stream).versions():
         transaction = None if version.transaction is None else str(version.transaction)
-        yield version.number, version.timestamp, version.operation, version.rows, transaction, version.cut.to_text()
+        facts = version.number, version.timestamp, version.operation, version.rows, transaction, version.cut.to_text()
+        yield *facts, *version.counts
 
 
 @metadata_table(

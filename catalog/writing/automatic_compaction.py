@@ -30,7 +30,8 @@ from ..storage.catalogs import Catalog
 from .compaction import compact, measure, truncate_unless_held
 
 LOG = logging.getLogger(__name__)
-_AFTER_FAILURE_SECONDS = 300.0
+_AFTER_LOOK_SECONDS, _AFTER_FAILURE_SECONDS = 1.0, 300.0
+"""Pauses: a look at a stream of many segments asks for each of them, and a compaction that fails has read all rows."""
 _NUMBER = compute_row_number("compaction")
 
 
@@ -79,7 +80,7 @@ class AutomaticCompactions:
         pause = _AFTER_FAILURE_SECONDS
         try:
             compact_if_due(catalog, stream, most)
-            pause = 0.0
+            pause = _AFTER_LOOK_SECONDS
         except PravegaError as error:
             LOG.warning("Stream %s was not compacted, which is tried again in %d s: %s", stream, pause, error)
         finally:

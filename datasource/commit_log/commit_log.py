@@ -49,7 +49,17 @@ from pyspark_pravega.errors import (
 )
 
 from .commit_watch import CommitWatch
-from .log_table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
+from .log_table import (
+    KEY_LENGTH,
+    TABLE_NAME,
+    ChangeCounts,
+    CommitEntry,
+    CompanionRow,
+    Content,
+    HeadRow,
+    Write,
+    encode_row,
+)
 from .turns import Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
@@ -107,17 +117,18 @@ class CommitLog(VersionTable):
         rows: int,
         operation: str,
         content: Content | None = None,
+        changes: ChangeCounts | None = None,
         companion: CompanionRow | None = None,
     ) -> bool:
         """Put the transaction at the end of the queue. Makes the table if it is missing.
 
-        `content` is what its segments hold, all of them sealed.
+        `content` is what its segments hold, all of them sealed; `changes` as in `CommitEntry`.
 
         A row `companion` is written in the same step; what it raises is raised. Returns False if this user may not
         write the log: the commit is then as atomic as the server makes it. With a companion, PermissionDeniedError is
         raised instead.
         """
-        entry = CommitEntry(transaction, rows, operation, content)
+        entry = CommitEntry(transaction, rows, operation, content, changes)
 
         def enter() -> None:
             try:
@@ -270,6 +281,8 @@ class CommitLog(VersionTable):
             "operation": entry.operation,
             "transaction": str(entry.transaction),
         }
+        if entry.changes is not None:
+            record["changes"] = entry.changes
         return self._replace(head, new, [(self._key(new.version), encode_row(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:

@@ -33,17 +33,26 @@ class Content(NamedTuple):
     bytes: int
 
 
+class ChangeCounts(NamedTuple):
+    """How many rows a transaction inserts, updates and deletes. A row that gets another key is deleted and inserted."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
 @dataclass(frozen=True)
 class CommitEntry:
     """A transaction in the queue, with what its version will say of it, as the head row stores it.
 
-    `content` is what it holds; None if its writer did not say.
+    `content` is what it holds; None if its writer did not say. `changes` are counted if it does more than insert rows.
     """
 
     transaction: uuid.UUID
     rows: int
     operation: str
     content: Content | None = None
+    changes: ChangeCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class HeadRow:
 class Version:
     """A commit, which made everything up to `cut` visible. Published at `timestamp`, microseconds since 1970.
 
-    It added `rows` by an `operation` such as INSERT, in a transaction.
+    It added `rows` by an `operation` such as INSERT, in a transaction. The `changes` are None if all were inserted.
     """
 
     number: int
@@ -94,6 +103,17 @@ class Version:
     rows: int = 0
     operation: str = ""
     transaction: uuid.UUID | None = None
+    changes: ChangeCounts | None = None
+
+    @property
+    def counts(self) -> ChangeCounts:
+        """Return what it did to rows."""
+        return self.changes or ChangeCounts(inserted=self.rows)
+
+
+def read_changes(value: Sequence[int] | None) -> ChangeCounts | None:
+    """Read the counts in a row."""
+    return None if value is None else ChangeCounts(*value)
 
 
 def read_content(value: Sequence[int] | None) -> Content | None:
@@ -110,6 +130,7 @@ def read_version(row: Mapping[str, Any]) -> Version:
         row["rows"],
         row["operation"],
         uuid.UUID(row["transaction"]),
+        read_changes(row.get("changes")),
     )
 
 
@@ -231,7 +252,13 @@ class LogTable:
             return HeadRow()
         row = json.loads(entry.value)
         queue = tuple(
-            CommitEntry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
+            CommitEntry(
+                uuid.UUID(one["transaction"]),
+                one["rows"],
+                one["operation"],
+                read_content(one.get("content")),
+                read_changes(one.get("changes")),
+            )
             for one in row["committing"]
         )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")

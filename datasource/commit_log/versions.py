@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
-from .log_table import HeadRow, LogTable, Version, read_version
+from .log_table import HeadRow, LogTable, Version, read_changes, read_version
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ def encode_checkpoint(stream: Stream, origin: int, versions: Sequence[Version]) 
         moved = {segment: more for segment, more in moved.items() if more or segment not in before}
         gone = [segment for segment in before if segment not in positions]
         transaction = None if version.transaction is None else version.transaction.hex
-        rows.append([version.timestamp // 1000, version.rows, version.operation, transaction, moved, gone])
+        facts = [version.timestamp // 1000, version.rows, version.operation, transaction, moved, gone]
+        rows.append(facts if version.changes is None else [*facts, version.changes])
         before = positions
     packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
     row = {
@@ -71,15 +72,14 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
     versions: list[Version] = []
     positions: dict[int, int] = {}
     for number, packed in enumerate(json.loads(zlib.decompress(base64.b64decode(row["folded"]))), row["first"]):
-        timestamp_ms, rows, operation, transaction, moved, gone = packed
+        timestamp_ms, rows, operation, transaction, moved, gone, *changes = packed
         for segment, more in moved.items():
             positions[int(segment)] = positions.get(int(segment), 0) + more
         for segment in gone:
             del positions[segment]
         transaction_id = None if transaction is None else uuid.UUID(hex=transaction)
-        versions.append(
-            Version(number, StreamCut(stream, positions), timestamp_ms * 1000, rows, operation, transaction_id)
-        )
+        cut, counts = StreamCut(stream, positions), read_changes(*changes) if changes else None
+        versions.append(Version(number, cut, timestamp_ms * 1000, rows, operation, transaction_id, counts))
     return versions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -25,6 +26,7 @@ from pyspark_pravega.formats.changes.feed import (
     list_key_columns,
 )
 
+from ..commit_log.log_table import ChangeCounts
 from ..tables.primary_key import KeyPositions, hash_primary_key
 from .reports import InsertMessage, SegmentWrite
 from .task import InsertSpec, InsertWriter, TaskRows
@@ -89,13 +91,24 @@ class _KeyedRows(TaskRows):
 class _Changes(TaskRows):
     """The changes of a task, each routed by the key of its row."""
 
+    def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
+        super().__init__(spec, partition, output)
+        self._counts = Counter[str]()
+
     def _take(self, batch: pa.RecordBatch) -> None:
         changes = self._read(batch)
         payloads = cast(ChangeEncoder, self._encoder).encode_changes(changes)
-        rows = _choose_rows(changes).filter(payloads.is_valid())
+        is_written = payloads.is_valid()
+        rows = _choose_rows(changes).filter(is_written)
+        self._counts.update(changes.operations.filter(is_written).to_pylist())
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
         self._output.take_filled()
         self._note(rows)
+
+    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
+        report = super().report(finished)
+        report.changes = ChangeCounts(*(self._counts[letter] for letter in (CREATE, UPDATE, DELETE)))
+        return report
 
     @abstractmethod
     def _read(self, batch: pa.RecordBatch) -> RowChanges:

@@ -32,7 +32,7 @@ from ..positions.snapshot import measure_tail
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, clean_up, make_outcome_unknown_error
 from .reports import InsertMessage
-from .sealing import add_reported_lengths, add_up_content, copy_winners, seal
+from .sealing import add_reported_lengths, add_up_changes, add_up_content, copy_winners, seal
 
 LOG = logging.getLogger(__name__)
 
@@ -181,7 +181,12 @@ class Commit:
         self._deadline = time.monotonic() + self._settings.commit_timeout
         begun = self._has_begun(self._target)
         self._is_logged = begun or self._log.enter(
-            self._target.id, rows=rows, operation=self._request.operation, content=content, companion=companion
+            self._target.id,
+            rows=rows,
+            operation=self._request.operation,
+            content=content,
+            changes=add_up_changes(self._messages),
+            companion=companion,
         )
         try:
             if self._is_logged and not begun:

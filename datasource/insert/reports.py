@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from ..commit_log.log_table import ChangeCounts
 from ..tables.primary_key import KeyPositions
 
 
@@ -31,6 +32,7 @@ class InsertMessage(WriterCommitMessage):
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
     `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows.
+    `changes` are counted by a task that does more than insert rows.
     """
 
     partition: int
@@ -41,3 +43,4 @@ class InsertMessage(WriterCommitMessage):
     bytes: int = 0
     retries: int = 0
     keys: KeyPositions | None = None
+    changes: ChangeCounts | None = None

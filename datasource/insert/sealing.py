@@ -27,7 +27,7 @@ from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
-from ..commit_log.log_table import Content
+from ..commit_log.log_table import ChangeCounts, Content
 from .outcomes import Unit
 from .reports import InsertMessage
 
@@ -60,6 +60,12 @@ def add_up_content(messages: Iterable[InsertMessage]) -> Content:
     """Return the content that the tasks wrote to all segments together."""
     written = [write for message in messages for write in message.segments.values()]
     return Content(sum(write.events for write in written), sum(write.bytes for write in written))
+
+
+def add_up_changes(messages: Iterable[InsertMessage]) -> ChangeCounts | None:
+    """Return what the tasks did to rows together; None if they inserted all of them."""
+    counts = [message.changes for message in messages if message.changes is not None]
+    return ChangeCounts(*map(sum, zip(*counts, strict=True))) if counts else None
 
 
 LOG = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from pyspark_pravega.client.key_value.key_value_table import KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, Version, make_row_key
+from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME, ChangeCounts, Version, make_row_key
 from pyspark_pravega.datasource.commit_log.versions import FOLDED, encode_checkpoint, read_checkpoint
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
@@ -314,4 +314,5 @@ def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:
         Version(number, StreamCut(stream, cut), 1_700_000_000_000_000 + number * 1000, number, "INSERT", uuid.uuid4())
         for number, cut in enumerate(cuts, 129)
     ]
+    versions[3] = replace(versions[3], operation="MERGE", changes=ChangeCounts(1, 2, 1))
     assert read_checkpoint(stream, json.loads(encode_checkpoint(stream, 0, versions))) == versions

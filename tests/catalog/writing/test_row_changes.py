@@ -70,6 +70,8 @@ def test_each_statement_is_one_version(spark: SparkSession, scope: str, format: 
         (9, "new", None, None),
     ]
     assert history(spark, table) == [("INSERT", 3), ("UPDATE", 1), ("DELETE", 1), ("MERGE", 3)]
+    counts = spark.sql(f"SELECT inserted, updated, deleted FROM {table}.history ORDER BY version").collect()
+    assert [tuple(row) for row in counts] == [(3, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
     of_third = spark.sql(f"SELECT id, city FROM {table} VERSION AS OF 2 ORDER BY id").collect()
     assert [tuple(row) for row in of_third] == [(1, "Oxford"), (2, "Wilmslow"), (3, "Y")]
 
