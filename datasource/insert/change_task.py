@@ -24,9 +24,9 @@ from .task_output import TaskOutput
 
 DELETED_BY = "deleted-by"
 """Not an option: the column of a write that says which rows are deleted."""
-DELETED = "delete"
-_LETTERS = {"insert": CREATE, "update": UPDATE, DELETED: DELETE}
+INSERTED, UPDATED, DELETED = "insert", "update", "delete"
 """The adapter's names of what Spark asks for."""
+_LETTERS = {INSERTED: CREATE, UPDATED: UPDATE, DELETED: DELETE}
 
 
 class ChangesWriter(InsertWriter):
@@ -67,7 +67,7 @@ class _KeyedRows(TaskRows):
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
-        report.keys = np.concatenate([np.zeros(0), *self._keys])
+        report.keys = report.created = np.concatenate([np.zeros(0), *self._keys])
         return report
 
 
@@ -81,6 +81,10 @@ class _Changes(TaskRows):
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
         self._output.take_filled()
         self._note(rows)
+        self._note_created(pa.RecordBatch.from_struct_array(changes.after.filter(pc.equal(changes.operations, CREATE))))
+
+    def _note_created(self, rows: pa.RecordBatch) -> None:
+        """Note those of the rows that are written which are new, if that matters."""
 
     @abstractmethod
     def _read(self, batch: pa.RecordBatch) -> RowChanges:
@@ -93,6 +97,15 @@ class _ChangedRows(_Changes, _KeyedRows):
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         super().__init__(spec, partition, output)
         self._key = list_key_columns(spec.table.settings)
+        self._created: list[KeyPositions] = []
+
+    def _note_created(self, rows: pa.RecordBatch) -> None:
+        self._created.append(self._hash(rows))
+
+    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
+        report = super().report(finished)
+        report.created = np.concatenate([np.zeros(0), *self._created])
+        return report
 
     def _read(self, batch: pa.RecordBatch) -> RowChanges:
         """Return the changes. An update of the key is a deletion and a creation."""

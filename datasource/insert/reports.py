@@ -30,7 +30,8 @@ class InsertMessage(WriterCommitMessage):
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
-    `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows.
+    `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows,
+    `created` those of inserted ones.
     """
 
     partition: int
@@ -41,3 +42,4 @@ class InsertMessage(WriterCommitMessage):
     bytes: int = 0
     retries: int = 0
     keys: KeyPositions | None = None
+    created: KeyPositions | None = None
