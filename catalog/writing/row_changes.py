@@ -17,6 +17,7 @@ from pyspark_pravega.datasource.changes.conflicts import (
 )
 from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.prepare import refuse_columns
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -62,11 +63,14 @@ class Statement:
 def choose_writer(prepared: TableKind, request: r.BeginInsert) -> type[InsertWriter]:
     """Return the class of the tasks' writers.
 
-    Raises UnsupportedOperationError for what cannot be checked.
+    Raises UnsupportedOperationError and InvalidOptionError for what cannot be checked.
     """
     mode = request.output_mode if isinstance(request, r.BeginEpoch) else None
     writer = prepared.choose_writer(mode)
-    return KeyedRowsWriter if request.keyed else writer
+    if not request.keyed:
+        return writer
+    refuse_columns(prepared.options, "in a batch that reads the table which it writes: use MERGE", o.DELETE_COLUMN)
+    return KeyedRowsWriter
 
 
 def make_commit(catalog: Catalog, statement: Statement, *, again: bool = False) -> CommitRequest:
