@@ -207,7 +207,7 @@ class Operations:
                 micro_batch = MicroBatch(request.query, request.run, request.epoch)
             options = catalog.options(write=written_options)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
-            writer = choose_writer(prepared, request)
+            writer = choose_writer(catalog, prepared, request)
         with explain_dropped_streams(WRITE_AGAIN):
             start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch, writer)
             return self._inserts.begin(catalog, prepared, start)

@@ -92,7 +92,8 @@ _INSTEAD = {
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
-    "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
+    "outputMode('append'), with a watermark if the query aggregates; or write into a table of changes, with a "
+    "'primary-key'",
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
     f"{_BY_KEY}",
@@ -136,8 +137,7 @@ _OF_CHANGES = {
     "UPDATE": _NO_KEY,
     "upsert": _NO_KEY,
     "MERGE": _NO_KEY,
-    "writeStream.outputMode('complete')": "rows that the next result lacks would stay. Use outputMode('update'), which "
-    "replaces the rows of the same keys",
+    "writeStream.outputMode('complete')": _NO_KEY,
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",

@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
-from pyspark_pravega.datasource.insert.task import InsertWriter
+from pyspark_pravega.datasource.insert.task import InsertSpec, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, TransactionMismatchError
@@ -115,7 +115,7 @@ class InsertStart:
     tasks: int
     given: Mapping[str, str]
     micro_batch: MicroBatch | None = None
-    writer: type[InsertWriter] = InsertWriter
+    writer: Callable[[InsertSpec], InsertWriter] = InsertWriter
 
     @property
     def unit(self) -> Unit:

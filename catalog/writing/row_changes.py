@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,17 +16,21 @@ from pyspark_pravega.datasource.changes.conflicts import (
     check_still_without,
     find_ends_without,
 )
+from pyspark_pravega.datasource.changes.current_rows import plan_current_rows
 from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
-from pyspark_pravega.datasource.insert.prepare import refuse_columns
+from pyspark_pravega.datasource.insert.prepare import TRANSACTIONAL, refuse_columns
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
+from pyspark_pravega.datasource.insert.task import InsertSpec, InsertWriter
+from pyspark_pravega.datasource.insert.whole_result import FormerRows, WholeResultWriter
 from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.scan.scan_request import WantedRows
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
 from pyspark_pravega.datasource.tables.primary_key import KeyPositions
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import DuplicateKeyError, InvalidRowError
+from pyspark_pravega.errors import DuplicateKeyError, InvalidOptionError, InvalidRowError
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
@@ -56,21 +61,35 @@ class Statement:
                 reads = None if ends is None else StatementReads(ends, request.conditions)
                 return cls(table, request.statement, reads, conflict)
             case r.CommitEpoch():
-                return None
+                return cls(table, "STREAM", None)
         return cls(table, "INSERT", None, conflict) if conflict is Conflict.FAIL else None
 
 
-def choose_writer(prepared: TableKind, request: r.BeginInsert) -> type[InsertWriter]:
-    """Return the class of the tasks' writers.
+def choose_writer(
+    catalog: Catalog, prepared: TableKind, request: r.BeginInsert
+) -> Callable[[InsertSpec], InsertWriter]:
+    """Return what makes the writers of tasks.
 
     Raises UnsupportedOperationError and InvalidOptionError for what cannot be checked.
     """
+    table, options = prepared.table, prepared.options
     mode = request.output_mode if isinstance(request, r.BeginEpoch) else None
     writer = prepared.choose_writer(mode)
-    if not request.keyed:
+    if request.keyed:
+        refuse_columns(options, "in a batch that reads the table which it writes: use MERGE", o.DELETE_COLUMN)
+        return KeyedRowsWriter
+    if mode != "complete":
         return writer
-    refuse_columns(prepared.options, "in a batch that reads the table which it writes: use MERGE", o.DELETE_COLUMN)
-    return KeyedRowsWriter
+    refuse_columns(options, "in outputMode('complete'), which deletes what the result lacks", o.DELETE_COLUMN)
+    if (write_mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"'{options.name(o.WRITE_MODE)}'='{write_mode}' asks for no transaction, but outputMode('complete') needs "
+            f"one. Set the write option '{o.WRITE_MODE.key}' to '{TRANSACTIONAL}'."
+        )
+    planned = plan_current_rows(open_rows(catalog, table), WantedRows(table.schema))
+    reader = planned.reader
+    assert isinstance(reader, PlannedReader)
+    return partial(WholeResultWriter, former=FormerRows(reader, reader.planned, planned.tail))
 
 
 def make_commit(catalog: Catalog, statement: Statement, *, again: bool = False) -> CommitRequest:
@@ -112,6 +131,8 @@ class _Checks:
                 check_still_without(read, self._ends, _join(one.created for one in reports))
             if reads is not None:
                 check_conflicts(read, reads, _join(one.keys for one in reports), isolation)
+            for ends in (one.ends for one in reports if one.ends is not None):
+                check_conflicts(read, StatementReads(ends, None), np.zeros(0), Isolation.SERIALIZABLE)
 
 
 def _join(keys: Iterable[KeyPositions | None]) -> KeyPositions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -31,7 +32,7 @@ class InsertMessage(WriterCommitMessage):
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
     `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows,
-    `created` those of inserted ones.
+    `created` those of inserted ones. `ends` are those of the segments that the task has read of its table.
     """
 
     partition: int
@@ -43,3 +44,4 @@ class InsertMessage(WriterCommitMessage):
     retries: int = 0
     keys: KeyPositions | None = None
     created: KeyPositions | None = None
+    ends: Mapping[int, int] | None = None

@@ -107,8 +107,9 @@ class ChangeTable(TableKind):
         return replace(self, table=fit_to_rows(replace(table, settings=settings), rows))
 
     def choose_writer(self, output_mode: str | None = None) -> type[InsertWriter]:
-        if DELETED_BY in self.table.settings:
+        if DELETED_BY in self.table.settings or output_mode == "complete":
             self._check_order()
+        if DELETED_BY in self.table.settings:
             return DeletingWriter
         if output_mode == "append":
             self._refuse_unchecked("outputMode('append')")

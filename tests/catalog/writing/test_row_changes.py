@@ -221,8 +221,6 @@ def test_a_stream_of_results_replaces_rows(spark: SparkSession, scope: str, tmp_
         query.awaitTermination()
     assert rows(spark, counts) == [(1, 3), (2, 1), (3, 1)]
     assert rows(spark, f"{counts} VERSION AS OF 1") == [(1, 2), (2, 1)]
-    with pytest.raises(PySparkException, match="complete"):
-        counted.writeStream.outputMode("complete").option("checkpointLocation", str(tmp_path / "other")).toTable(counts)
 
 
 def test_a_stream_passes_changes_on(spark: SparkSession, scope: str, tmp_path: Path) -> None:

@@ -295,7 +295,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
    * later.
    */
   void checkOutputMode(String mode) {
-    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())) {
+    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())
+        && !(mode.equals("complete") && hasChangesByKey())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }
   }
