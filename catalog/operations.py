@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
@@ -36,7 +36,7 @@ from .writing.automatic_compaction import AutomaticCompactions
 from .writing.entry_epochs import begin_keyed_write
 from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_statement_options, select_write_options
 from .writing.open_writes import Inserts
-from .writing.row_changes import Statement, make_commit
+from .writing.row_changes import Statement, choose_writer, make_commit
 
 LOG = logging.getLogger(__name__)
 Answer: TypeAlias = Reply | MicroBatchEnd | Limits | str | int | bool | list[str] | list[bool] | dict[str, str] | None
@@ -209,8 +209,8 @@ class Operations:
                 micro_batch = MicroBatch(request.query, request.run, request.epoch)
             options = catalog.options(write=written_options)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
+            writer = choose_writer(catalog, prepared, request)
         with explain_dropped_streams(WRITE_AGAIN):
-            writer = KeyedRowsWriter if request.keyed else prepared.writer
             start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch, writer)
             return self._inserts.begin(catalog, prepared, start)
 
@@ -225,12 +225,12 @@ class Operations:
             return self._inserts.begin(catalog, prepared, start)
 
     def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:
-        epoch = statement = None
+        epoch = None
         if isinstance(request, r.CommitEpoch):
             epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
-        elif isinstance(request, r.CommitChanges):
-            statement = make_commit(catalog, Statement.of(request), again=request.again)
-        end = InsertEnd(request.insert, request.messages, request.again, epoch, statement)
+        statement = Statement.of(request)
+        checked = None if statement is None else make_commit(catalog, statement, again=request.again)
+        end = InsertEnd(request.insert, request.messages, request.again, epoch, checked)
         rows = self._inserts.commit(catalog, request.table, end)
         self._compactions.consider(catalog, request.table)
         return rows

@@ -106,6 +106,8 @@ class PravegaDataSource(DataSource):
             prepared = open_table(pravega, table, options).prepare_insert(schema)
             if (plain := prepared.make_plain_writer(schema)) is not None:
                 return plain
+            if prepared.choose_writer() is not InsertWriter:
+                raise self._describe_refusal("Writing with 'insert.conflict'='fail' without the adapter's jar")
             table = prepared.table
             if (epoch := find_epoch_of_application(options)) is not None:
                 epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))

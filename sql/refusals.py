@@ -34,6 +34,7 @@ _INSTEAD = {
     "DELETE": "single events cannot be removed from a stream. Filter when reading, write the rest to a new table, or "
     f"empty the table with TRUNCATE TABLE. {_BY_KEY}",
     "UPDATE": _CHANGED,
+    "upsert": _CHANGED,
     "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",
     "INSERT ... FROM STREAM": "a session runs an INSERT once, and a stream has no end. Write "
     "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>'); or, with "
@@ -94,10 +95,12 @@ _INSTEAD = {
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
-    "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
+    "outputMode('append'), with a watermark if the query aggregates; or write into a table of changes, with a "
+    "'primary-key'",
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
     f"{_BY_KEY}",
+    "Writing with 'insert.conflict'='fail' without the adapter's jar": _ADAPTER,
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
     "option('changes', 'true') without the adapter's jar": _ADAPTER,
@@ -135,10 +138,10 @@ _NO_KEY = (
 _OF_CHANGES = {
     "DELETE": _NO_KEY,
     "UPDATE": _NO_KEY,
+    "upsert": _NO_KEY,
     "MERGE": _NO_KEY,
     "compact_changes": _NO_KEY,
-    "writeStream.outputMode('complete')": "rows that the next result lacks would stay. Use outputMode('update'), which "
-    "replaces the rows of the same keys",
+    "writeStream.outputMode('complete')": _NO_KEY,
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",
@@ -185,6 +188,7 @@ _OF_ENTRIES = {
     "example in foreachBatch, or write the changes to a stream too",
     "CHANGES": "a key-value table keeps no history. Write the changes to a stream too",
     "VERSION AS OF": "a key-value table keeps no history. Leave VERSION AS OF and TIMESTAMP AS OF out",
+    "upsert": "append replaces the rows of the same keys",
     "size": "it has partitions in place of segments, whose number is the property 'partitions'. Count its rows with "
     "scan().count()",
     "history": "a key-value table keeps no history. Write the changes to a stream too",

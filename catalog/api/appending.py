@@ -6,7 +6,7 @@ refused: Arrow allows it, but Spark does not, and events would keep only one val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.datasource.changes.conflicts import Conflict
+from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_columns, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
@@ -33,7 +36,9 @@ from ..protocol.service_replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
 from ..storage.spelling import prefix_table
+from ..writing.insert_start import select_statement_options
 from ..writing.open_writes import write_here
+from ..writing.row_changes import Statement, make_commit
 
 _LONGEST_INTEGER = 20
 """The digits of the largest number in 64 bits."""
@@ -276,9 +281,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
     with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
-        reader = _open_reader(rows)
-        columns = replace_char_types(described.schema)
-        batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
+        columns, batches = replace_char_types(described.schema), _conform_batches(described, rows)
         options = catalog.options(write=settings)
         refuse_columns(options, "in Python without Spark", o.STREAM_COLUMN, o.DELETE_COLUMN)
         prepared = open_table(pravega, table, options).prepare_insert(columns)
@@ -291,13 +294,28 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         epoch = find_epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
+        checked = make_commit(catalog, Statement(table, "INSERT", None, Conflict.of(table.settings)))
         insert = Insert.begin(pravega, table, write_settings(options))
-        return write_here(
-            insert,
-            columns,
-            batches,
-            insert.commit if epoch is None else lambda reports: commit_epoch(insert, reports, epoch),
-        )
+        writer = prepared.choose_writer()
+
+        def commit(reports: Sequence[InsertMessage]) -> int:
+            if epoch is not None:
+                return commit_epoch(insert, reports, epoch)
+            return insert.commit(reports, None if writer is InsertWriter else checked)
+
+        return write_here(insert, columns, batches, commit, writer)
+
+
+def upsert(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
+    """Write rows of a table of changes in place of those of the same keys; see `Table.upsert`."""
+    with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
+        batches = _conform_batches(described, rows)
+        options = catalog.options(write=select_statement_options(settings))
+        prepared = open_table(catalog.pravega, described.table, options).prepare_changes("upsert")
+        request = make_commit(catalog, Statement(prepared.table, "UPSERT", None))
+        insert = Insert.begin(catalog.pravega, prepared.table, write_settings(options))
+        columns = replace_char_types(described.schema)
+        return write_here(insert, columns, batches, lambda reports: insert.commit(reports, request), KeyedRowsWriter)
 
 
 def _open_reader(rows: object) -> pa.RecordBatchReader:
@@ -316,7 +334,10 @@ def _open_reader(rows: object) -> pa.RecordBatchReader:
     )
 
 
-def _conform_batches(reader: pa.RecordBatchReader, table_rows: RowsOfTable) -> Iterator[pa.RecordBatch]:
-    for batch in reader:
-        for first in range(0, batch.num_rows, _ROWS):
-            yield table_rows.conform(batch.slice(first, _ROWS))
+def _conform_batches(described: TableDescription, rows: object) -> Iterator[pa.RecordBatch]:
+    """Return rows as rows of the table, of which few are read at once. Raises InvalidSchemaError at once."""
+    reader = _open_reader(rows)
+    table_rows = RowsOfTable(reader.schema, described.schema)
+    return (
+        table_rows.conform(batch.slice(first, _ROWS)) for batch in reader for first in range(0, batch.num_rows, _ROWS)
+    )

@@ -17,6 +17,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
 from ..storage.spelling import prefix_table
+from ..writing.insert_start import select_statement_options
 from ..writing.open_writes import write_here
 from ..writing.row_changes import Statement, make_commit
 from .filters import read_conditions
@@ -29,7 +30,7 @@ def delete(scan: Scan, settings: Mapping[str, str]) -> int:
     """Delete the rows of a scan of all columns in one transaction; see `Table.delete`."""
     catalog, table = scan.catalog, scan.described.table
     with prefix_table(catalog, table), explain_dropped_streams(WRITE_AGAIN):
-        options = catalog.options(write=settings)
+        options = catalog.options(write=select_statement_options(settings))
         prepared = open_table(catalog.pravega, table, options).prepare_changes(_STATEMENT)
         planned = scan.plan()
         conditions = None

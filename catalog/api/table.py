@@ -22,7 +22,7 @@ from ..queries.scan_planning import load_changes
 from ..storage.spelling import name_table
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
-from .appending import append
+from .appending import append, upsert
 from .deleting import delete
 from .following import NewRows, follow
 from .inspection import inspect_table
@@ -190,7 +190,8 @@ class Table(AlterableTable):
         A key-value table has no transactions: each row replaces the one with its key, and is visible once it is
         written.
 
-        In a table of changes each row replaces the one with its key, if there is one.
+        In a table of changes each row replaces the one with its key, if there is one; with the table property
+        `insert.conflict` = `fail` it may not.
 
         Columns are found by name, and a missing column is null. A value of another type is cast if the cast keeps it
         exactly. Only floating-point numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same
@@ -202,8 +203,9 @@ class Table(AlterableTable):
         Returns the number of rows.
 
         Raises InvalidSchemaError if the columns do not fit, InvalidRowError with the row if a value does not,
-        StreamSealedError if the stream is sealed, PermissionDeniedError if the user may not write,
-        TransactionOutcomeUnknownError if the servers do not say whether the commit succeeded.
+        DuplicateKeyError for a row that may not replace another, StreamSealedError if the stream is sealed,
+        PermissionDeniedError if the user may not write, TransactionOutcomeUnknownError if the servers do not say
+        whether the commit succeeded.
 
         Examples
         --------
@@ -215,6 +217,27 @@ class Table(AlterableTable):
         """
         described = self._named.load_table({}, writing=True)
         return append(self._catalog, described, rows, options or {})
+
+    def upsert(self, rows: object, *, options: Mapping[str, str] | None = None) -> int:
+        """Write rows of a table of changes in one transaction: each replaces the one with its key, if there is one.
+
+        They replace rows even if the table property `insert.conflict` is `fail`. `rows` and their columns are those of
+        `append`. `options`: write options of docs/options.md.
+
+        Returns the number of rows.
+
+        Raises UnsupportedOperationError for a table whose rows cannot be changed, InvalidRowError if two rows have one
+        key, PermissionDeniedError if the user may not write the table or the commit log, and the errors of `append`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> pravega.load_table("shop.customers").upsert(pa.table({"id": [1], "name": ["Ada"]}))
+        1
+        """
+        return upsert(self._catalog, self._named.load_table({}, writing=True), rows, options or {})
 
     def delete(self, filter: pc.Expression | None = None, *, options: Mapping[str, str] | None = None) -> int:
         """Delete rows of a table of changes in one transaction, exactly like a DELETE: one version, or none.

@@ -60,7 +60,7 @@ NAME = column("name", StringType(), "its name", nullable=False)
         parameter(
             "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
         ),
-        parameter("output_mode", "append or, into a key-value table, update; by default append", optional=True),
+        parameter("output_mode", "append or, into a table with keys, update; by default append", optional=True),
         parameter("retries", "how often in a row it is started again; by default always", IntegerType(), optional=True),
         parameter(
             "options", "write options, as map('<key>', '<value>')", MapType(StringType(), StringType()), optional=True

@@ -50,12 +50,14 @@ class AbortInsert:
 class BeginEpoch(BeginInsert):
     """An `InsertBegun` for one micro-batch of a streaming query.
 
-    `query` is the id of the query, `run` that of its present run, and `epoch` the number of the micro-batch.
+    `query` is the id of the query, `run` that of its present run, and `epoch` the number of the micro-batch. The
+    `output_mode` is in lower case.
     """
 
     query: str
     run: str
     epoch: int
+    output_mode: str
 
 
 @dataclass(frozen=True)

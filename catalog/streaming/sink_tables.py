@@ -24,7 +24,7 @@ from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
 from ..writing.insert_start import select_write_options
 
-_APPEND, _UPDATE = "append", "update"
+_APPEND, _UPDATE, _COMPLETE = "append", "update", "complete"
 
 
 def settle(
@@ -46,7 +46,7 @@ def settle(
     }
     properties = {option.key: options[key] for key, option in options_by_key.items()}
     has_entries, has_changes = is_key_value_table(properties), PRIMARY_KEY.key in properties
-    modes = (_APPEND, _UPDATE) if has_entries or has_changes else (_APPEND,)
+    modes = (_APPEND, *((_UPDATE,) if has_entries or has_changes else ()), *((_COMPLETE,) if has_changes else ()))
     try:
         if output_mode not in modes:
             refused = describe_changes_refusal if has_changes else describe_refusal

@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
-from pyspark_pravega.datasource.insert.task import InsertWriter
+from pyspark_pravega.datasource.insert.task import InsertSpec, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, TransactionMismatchError
@@ -27,6 +27,9 @@ from ..protocol.service_replies import InsertHandle
 
 _FIXED = (o.FORMAT, o.FRAMING)
 """Options that are fixed for a table, though a write without a catalog may name them."""
+
+_OF_SCANS = (o.READ_WINDOW, o.CURRENT_ROWS_MEMORY, o.CURRENT_ROWS_REMEMBERED_IN)
+"""Options of a statement that changes rows which say how its scan reads."""
 
 
 def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
@@ -55,9 +58,10 @@ def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict
 
 
 def select_statement_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of an UPDATE, DELETE or MERGE without those of its scan.
+    """Return the options of an UPDATE, DELETE or MERGE without those that only say how its scan reads.
 
-    Raises InvalidOptionError for options that make a write happen once, which such a statement does not.
+    Raises InvalidOptionError for options that make a write happen once, which such a statement does not, and for those
+    with which it would read other rows than the table has now.
     """
     left = {}
     for key, text in options.items():
@@ -66,6 +70,12 @@ def select_statement_options(options: Mapping[str, str]) -> dict[str, str]:
             raise InvalidOptionError(f"'{key}' is for INSERT. A statement that changes rows does not take it.")
         if option is None or SettableAs.READ not in option.allowed:
             left[key] = text
+        elif option not in _OF_SCANS:
+            taken = ", ".join(f"'{one.key}'" for one in _OF_SCANS)
+            raise InvalidOptionError(
+                f"'{key}'='{text}' is for SELECT. A statement that changes rows reads them as they are now; of the "
+                f"options of a read it takes {taken}."
+            )
     return left
 
 
@@ -105,7 +115,7 @@ class InsertStart:
     tasks: int
     given: Mapping[str, str]
     micro_batch: MicroBatch | None = None
-    writer: type[InsertWriter] = InsertWriter
+    writer: Callable[[InsertSpec], InsertWriter] = InsertWriter
 
     @property
     def unit(self) -> Unit:

@@ -31,7 +31,7 @@ from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.ledger import Epoch, name_writer_of_query
+from pyspark_pravega.datasource.insert.ledger import name_writer_of_query
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, make_outcome_unknown_error
 from pyspark_pravega.datasource.insert.prepare import (
@@ -197,22 +197,25 @@ class TransactionalInserts(OpenWrites[Insert]):
         with cancellation.shield(), self._take(catalog, table, end) as insert:
             reports = end.load_complete(InsertMessage, insert.abort)
             if epoch is not None:
-                return self._commit_micro_batch(catalog, insert, reports, epoch)
+                return self._commit_micro_batch(catalog, insert, reports, end)
             named = find_epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
-                return commit_epoch(insert, reports, replace(named, seen=None if end.again else handle.seen))
+                named = replace(named, seen=None if end.again else handle.seen)
+                return commit_epoch(insert, reports, named, checked=end.statement)
             return insert.commit(reports, end.statement or CommitRequest(again=end.again))
 
     def _commit_micro_batch(
-        self, catalog: Catalog, insert: Insert, reports: Sequence[InsertMessage], epoch: Epoch
+        self, catalog: Catalog, insert: Insert, reports: Sequence[InsertMessage], end: InsertEnd
     ) -> int:
+        epoch = end.epoch
+        assert epoch is not None
         key = insert.table.stream, epoch.writer
         if not any(report.rows for report in reports) and self.queries.is_continued_by(key, epoch):
             self.queries.keep(key, catalog, insert)
             return 0
         log = self.queries.find_log(key, catalog.pravega, insert)
         try:
-            rows = commit_epoch(insert, reports, epoch, log)
+            rows = commit_epoch(insert, reports, epoch, log, end.statement)
         except BaseException:
             self.queries.forget(key)
             raise

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from pyspark_pravega.datasource.changes.conflicts import Isolation, StatementReads, check_conflicts
+from pyspark_pravega.datasource.changes.conflicts import (
+    Conflict,
+    Isolation,
+    StatementReads,
+    check_conflicts,
+    check_still_without,
+    find_ends_without,
+)
+from pyspark_pravega.datasource.changes.current_rows import plan_current_rows
+from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.prepare import TRANSACTIONAL, refuse_columns
 from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertSpec, InsertWriter
+from pyspark_pravega.datasource.insert.whole_result import FormerRows, WholeResultWriter
+from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.scan.scan_request import WantedRows
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
 from pyspark_pravega.datasource.tables.primary_key import KeyPositions
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.errors import DuplicateKeyError, InvalidOptionError, InvalidRowError
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
@@ -26,41 +41,109 @@ from ..storage.spelling import prefix_table
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that changes rows of a table: its name, and what it has read; None if it has read nothing."""
+    """A statement that changes rows of a table: its name, and what it has read; None if it has read nothing.
+
+    `conflict` is what becomes of rows that it inserts with keys that the table has.
+    """
 
     table: StreamTable
     name: str
     reads: StatementReads | None
+    conflict: Conflict = Conflict.REPLACE
 
     @classmethod
-    def of(cls, request: r.CommitChanges) -> Statement:
-        """Return the statement that a request commits."""
-        reads = StatementReads(ends, request.conditions) if (ends := _merge_ends(request.ends)) is not None else None
-        return cls(request.table, request.statement, reads)
+    def of(cls, request: r.CommitInsert) -> Statement | None:
+        """Return the statement that a request commits; None for an INSERT that nothing has to be compared with."""
+        table, conflict = request.table, Conflict.of(request.table.settings)
+        match request:
+            case r.CommitChanges():
+                ends = _merge_ends(request.ends)
+                reads = None if ends is None else StatementReads(ends, request.conditions)
+                return cls(table, request.statement, reads, conflict)
+            case r.CommitEpoch():
+                return cls(table, "STREAM", None)
+        return cls(table, "INSERT", None, conflict) if conflict is Conflict.FAIL else None
+
+
+def choose_writer(
+    catalog: Catalog, prepared: TableKind, request: r.BeginInsert
+) -> Callable[[InsertSpec], InsertWriter]:
+    """Return what makes the writers of tasks.
+
+    Raises UnsupportedOperationError and InvalidOptionError for what cannot be checked.
+    """
+    table, options = prepared.table, prepared.options
+    mode = request.output_mode if isinstance(request, r.BeginEpoch) else None
+    writer = prepared.choose_writer(mode)
+    if request.keyed:
+        refuse_columns(options, "in a batch that reads the table which it writes: use MERGE", o.DELETE_COLUMN)
+        return KeyedRowsWriter
+    if mode != "complete":
+        return writer
+    refuse_columns(options, "in outputMode('complete'), which deletes what the result lacks", o.DELETE_COLUMN)
+    if (write_mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"'{options.name(o.WRITE_MODE)}'='{write_mode}' asks for no transaction, but outputMode('complete') needs "
+            f"one. Set the write option '{o.WRITE_MODE.key}' to '{TRANSACTIONAL}'."
+        )
+    planned = plan_current_rows(open_rows(catalog, table), WantedRows(table.schema))
+    reader = planned.reader
+    assert isinstance(reader, PlannedReader)
+    return partial(WholeResultWriter, former=FormerRows(reader, reader.planned, planned.tail))
 
 
 def make_commit(catalog: Catalog, statement: Statement, *, again: bool = False) -> CommitRequest:
-    """Return how a statement is committed: its check raises InvalidRowError if it changes a row twice."""
-    return CommitRequest(statement.name, again, check=partial(_check, catalog, statement))
+    """Return how a statement is committed: with checks, which raise InvalidRowError if it changes a row twice."""
+    checks = _Checks(catalog, statement)
+    return CommitRequest(statement.name, again, check=checks.check, look_ahead=checks.look_ahead)
 
 
-def _check(catalog: Catalog, statement: Statement, reports: Sequence[InsertMessage]) -> None:
-    """Raise ConcurrentChangeError if others have changed what the statement depends on."""
-    keys: KeyPositions = np.concatenate([np.zeros(0), *(one.keys for one in reports if one.keys is not None)])
-    if len(np.unique(keys)) < len(keys):
-        raise InvalidRowError(
-            f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
-            "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
-            "statements, or choose one of the rows: each key may be changed once."
-        )
-    if statement.reads is None:
-        return
-    table = statement.table
+class _Checks:
+    """The checks of one statement, before it waits for its turn and then."""
+
+    def __init__(self, catalog: Catalog, statement: Statement) -> None:
+        self._catalog, self._statement = catalog, statement
+        self._ends: Mapping[int, int] | None = None
+        """Up to where the table has no row of the keys that the statement inserts; None if that does not matter."""
+
+    def look_ahead(self, reports: Sequence[InsertMessage]) -> None:
+        """Raise DuplicateKeyError if the table has rows that the statement may not replace."""
+        statement, keys = self._statement, _join(one.keys for one in reports)
+        if len(np.unique(keys)) < len(keys):
+            unique = statement.reads is None and statement.conflict is Conflict.FAIL
+            raise (DuplicateKeyError if unique else InvalidRowError)(
+                f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
+                "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
+                "statements, or choose one of the rows: each key may be changed once."
+            )
+        created = _join(one.created for one in reports)
+        if statement.conflict is Conflict.FAIL and len(created):
+            with prefix_table(self._catalog, statement.table):
+                self._ends = find_ends_without(open_rows(self._catalog, statement.table), created)
+
+    def check(self, reports: Sequence[InsertMessage]) -> None:
+        """Raise ConcurrentChangeError or DuplicateKeyError if others have changed what the statement depends on."""
+        table, reads = self._statement.table, self._statement.reads
+        isolation = Isolation(table.settings.get(o.CHANGES_ISOLATION.key, o.CHANGES_ISOLATION.default).lower())
+        with prefix_table(self._catalog, table):
+            read = open_rows(self._catalog, table)
+            if self._ends is not None:
+                check_still_without(read, self._ends, _join(one.created for one in reports))
+            if reads is not None:
+                check_conflicts(read, reads, _join(one.keys for one in reports), isolation)
+            for ends in (one.ends for one in reports if one.ends is not None):
+                check_conflicts(read, StatementReads(ends, None), np.zeros(0), Isolation.SERIALIZABLE)
+
+
+def _join(keys: Iterable[KeyPositions | None]) -> KeyPositions:
+    joined: KeyPositions = np.concatenate([np.zeros(0), *(some for some in keys if some is not None)])
+    return joined
+
+
+def open_rows(catalog: Catalog, table: StreamTable) -> OpenRead:
+    """Return a table of changes for a read of rows that something depends on: no bad event is left out."""
     options = catalog.options(read={}, properties=table.scan_properties)
-    isolation = Isolation(table.settings.get(o.CHANGES_ISOLATION.key, o.CHANGES_ISOLATION.default).lower())
-    with prefix_table(catalog, table):
-        read = OpenRead(catalog.pravega, table, options, BadEventRule())
-        check_conflicts(read, statement.reads, keys, isolation)
+    return OpenRead(catalog.pravega, table, options, BadEventRule())
 
 
 def _merge_ends(ends: Sequence[ScanEnds]) -> dict[int, int] | None:

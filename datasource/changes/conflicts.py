@@ -1,9 +1,7 @@
 """Finds what others have changed in a table of changes since a statement read it: its conflicts.
 
-Rows that a compaction repeats are no changes.
-
 A statement asks when its transaction has its turn in the commit log, so that no other transaction of the log comes in
-between. Programs that append without the log are seen up to that moment.
+between. Programs that append without the log are seen up to that moment. Rows that a compaction repeats are no changes.
 """
 
 from __future__ import annotations
@@ -17,20 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import ConcurrentChangeError, MalformedEventError
+from pyspark_pravega.client.routing import hash_keys
+from pyspark_pravega.errors import ConcurrentChangeError, DuplicateKeyError, MalformedEventError, shorten
 from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
+from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice, take_snapshot
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
+from ..scan.reader import PlannedReader
+from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
-from ..tables.primary_key import KeyPositions, hash_primary_key
+from ..tables.primary_key import KeyPositions, hash_primary_key, write_primary_key
+from .current_rows import plan_current_rows
 from .group_planning import make_group_plan, make_partitions
 from .group_reader import group_changes
 from .rows.clearing import AllClearings
 from .rows.entries import EntryReader, EventLocations, name_value
-from .rows.names import Names, read_numbers
+from .rows.names import DELETED, Names, read_numbers
 
 _MOST_BYTES = 64 << 20
 """Bytes of new events that are compared with a statement; more are a conflict."""
@@ -54,21 +57,62 @@ class StatementReads:
     conditions: Sequence[Condition] | None
 
 
+class Conflict(StrEnum):
+    """What becomes of a row that is inserted with a key that the table has."""
+
+    REPLACE = "replace"
+    FAIL = "fail"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Conflict:
+        """Return what the settings of a table say."""
+        return cls(settings.get(o.INSERT_CONFLICT.key, o.INSERT_CONFLICT.default).lower())
+
+
+def find_ends_without(read: OpenRead, keys: KeyPositions) -> Mapping[int, int]:
+    """Return the ends of the segments of a table that has no row of these keys.
+
+    Reads the keys of all rows. Raises DuplicateKeyError.
+    """
+    columns = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
+    planned, write = plan_current_rows(read, WantedRows(columns)), write_primary_key(read.table, columns)
+    reader = planned.reader
+    assert isinstance(reader, PlannedReader)
+    for partition in reader.planned:
+        for rows in reader.batches(partition):
+            _refuse_existing(read, write(rows), keys)
+    return planned.tail
+
+
+def check_still_without(read: OpenRead, ends: Mapping[int, int], keys: KeyPositions) -> None:
+    """Raise DuplicateKeyError if others have written rows of these keys after the ends."""
+    write = write_primary_key(read.table, read.table.schema)
+    for entries in read_new_entries(read, find_new_events(read, ends)):
+        written = entries.filter(pa.array(read_numbers(entries, "kind") != DELETED))
+        _refuse_existing(read, write(_list_keys(read, written)), keys)
+
+
+def _refuse_existing(read: OpenRead, texts: pa.LargeStringArray, keys: KeyPositions) -> None:
+    exists = np.isin(hash_keys(texts), keys)
+    if exists.any():
+        key = texts.filter(pa.array(exists))[0].as_py()
+        raise DuplicateKeyError(
+            f"Stream {read.stream} has a row of the key {shorten(key)}, and '{o.INSERT_CONFLICT.key}'="
+            f"'{Conflict.FAIL}' says that no INSERT replaces one. Nothing is written. Leave the row out, or use MERGE."
+        )
+
+
 def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, isolation: Isolation) -> None:
     """Raise ConcurrentChangeError if others have changed rows that a statement depends on.
 
     `keys` are those of the rows that it changes, as `InsertMessage.keys` has them.
     """
-    new = find_new_events(read, reads.ends)
-    if not new:
-        return
-    key, columns = list_key_columns(read.table.settings), read.table.schema
-    hash_keys = hash_primary_key(read.table, columns)
+    columns = read.table.schema
+    hash_key = hash_primary_key(read.table, columns)
     sieve = _make_sieve(reads.conditions, columns) if isolation is Isolation.SERIALIZABLE else None
-    for entries in read_new_entries(read, new):
+    for entries in read_new_entries(read, find_new_events(read, reads.ends)):
         values = {name: entries.column(name_value(name)).combine_chunks() for name in columns.names}
-        rows = pa.RecordBatch.from_arrays([values[name] for name in key], names=key)
-        if np.isin(hash_keys(rows), keys).any():
+        if np.isin(hash_key(_list_keys(read, entries)), keys).any():
             raise _make_error(read, "changed rows that it changes too")
         if isolation is Isolation.SNAPSHOT:
             continue
@@ -101,6 +145,11 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
     if sum(piece.end - piece.start for piece in later) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return [piece for piece in later if piece.start < piece.end]
+
+
+def _list_keys(read: OpenRead, entries: pa.Table) -> pa.RecordBatch:
+    key = list_key_columns(read.table.settings)
+    return pa.RecordBatch.from_arrays([entries.column(name_value(name)).combine_chunks() for name in key], names=key)
 
 
 def read_new_entries(read: OpenRead, slices: Sequence[SegmentSlice]) -> Iterator[pa.Table]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import CharType, StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
@@ -107,11 +107,19 @@ def make_batches(plan: GroupPlan, results: Iterable[pa.Table]) -> Iterator[pa.Re
                 part = part.slice(0, left)
                 left -= len(part)
             arrays = [_make_column(plan, part, schema.field(number)) for number in range(len(plan.schema))]
+            if hidden_columns.FORMER_ROW in plan.schema.names:
+                arrays = [_pad(plan, name, array) for name, array in zip(plan.schema.names, arrays, strict=True)]
             if plan.counted:
                 arrays.append(make_null_counts(len(part)))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             if left == 0:
                 return
+
+
+def _pad(plan: GroupPlan, name: str, array: pa.Array) -> pa.Array:
+    """Return the texts of a CHAR column as the conditions of an UPDATE find them: there Spark does not pad them."""
+    data_type = plan.table.schema[name].dataType if name in plan.table.schema.names else None
+    return pc.utf8_rpad(array, data_type.length, " ") if isinstance(data_type, CharType) else array
 
 
 def _check_keys(plan: GroupPlan, table: pa.Table) -> None:

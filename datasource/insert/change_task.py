@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import CharType, StructType
 
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
@@ -34,9 +34,9 @@ from .task_output import TaskOutput
 
 DELETED_BY = "deleted-by"
 """Not an option: the column of a write that says which rows are deleted."""
-DELETED = "delete"
-_LETTERS = {"insert": CREATE, "update": UPDATE, DELETED: DELETE}
+INSERTED, UPDATED, DELETED = "insert", "update", "delete"
 """The adapter's names of what Spark asks for."""
+_LETTERS = {INSERTED: CREATE, UPDATED: UPDATE, DELETED: DELETE}
 
 
 class ChangesWriter(InsertWriter):
@@ -84,7 +84,7 @@ class _KeyedRows(TaskRows):
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
-        report.keys = np.concatenate([np.zeros(0), *self._keys])
+        report.keys = report.created = np.concatenate([np.zeros(0), *self._keys])
         return report
 
 
@@ -104,6 +104,10 @@ class _Changes(TaskRows):
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
         self._output.take_filled()
         self._note(rows)
+        self._note_created(pa.RecordBatch.from_struct_array(changes.after.filter(pc.equal(changes.operations, CREATE))))
+
+    def _note_created(self, rows: pa.RecordBatch) -> None:
+        """Note those of the rows that are written which are new, if that matters."""
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
@@ -121,6 +125,16 @@ class _ChangedRows(_Changes, _KeyedRows):
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         super().__init__(spec, partition, output)
         self._key = list_key_columns(spec.table.settings)
+        self._chars = [name for name in self._key if isinstance(spec.table.schema[name].dataType, CharType)]
+        self._created: list[KeyPositions] = []
+
+    def _note_created(self, rows: pa.RecordBatch) -> None:
+        self._created.append(self._hash(rows))
+
+    def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
+        report = super().report(finished)
+        report.created = np.concatenate([np.zeros(0), *self._created])
+        return report
 
     def _read(self, batch: pa.RecordBatch) -> RowChanges:
         """Return the changes. An update of the key is a deletion and a creation."""
@@ -130,7 +144,7 @@ class _ChangedRows(_Changes, _KeyedRows):
             _make_nullable(batch.column("row")) if "row" in batch.schema.names else pa.nulls(len(letters), former.type)
         )
         fitted = self._fit(pa.RecordBatch.from_struct_array(row.filter(row.is_valid())))
-        row = _put_back(fitted, row)
+        row = _keep_unpadded(former, _put_back(fitted, row), self._chars)
         is_moved = pc.equal(letters, UPDATE).to_numpy(zero_copy_only=False) & _differ(former, row, self._key)
         if not is_moved.any():
             return RowChanges(letters, former, row)
@@ -177,6 +191,21 @@ def _put_back(rows: pa.RecordBatch, images: pa.StructArray) -> pa.StructArray:
     places = np.cumsum(images.is_valid().to_numpy(zero_copy_only=False)) - 1
     mask = images.is_null().to_numpy(zero_copy_only=False)
     return rows.to_struct_array().take(pa.array(places, mask=mask))
+
+
+def _keep_unpadded(former: pa.StructArray, row: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
+    """Return the rows with former values in those of these columns that differ only in blanks at the end.
+
+    Others may write CHAR keys without padding, and an event with padding would be about another key.
+    """
+    if not names:
+        return row
+    columns = dict(zip(row.type.names, row.flatten(), strict=True))
+    for name in names:
+        before = pc.struct_field(former, name)
+        is_same = pc.equal(*(pc.utf8_rtrim(texts, " ") for texts in (before, columns[name])))
+        columns[name] = pc.if_else(pc.fill_null(is_same, False), before, columns[name])
+    return pa.StructArray.from_arrays(list(columns.values()), fields=list(row.type), mask=row.is_null())
 
 
 def _take(images: pa.StructArray, entries: npt.NDArray[np.int64], is_absent: npt.NDArray[np.bool_]) -> pa.StructArray:

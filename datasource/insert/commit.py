@@ -65,7 +65,7 @@ class CommitRequest:
     ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's; see
     `choose_noted_time`. `check` gets the messages of the tasks, and may
     refuse the commit when no other one can come before it; then too, only a user who
-    may write the log can commit.
+    may write the log can commit. `look_ahead` gets them before the transaction waits for its turn, for what takes long.
     """
 
     operation: str = "INSERT"
@@ -75,6 +75,7 @@ class CommitRequest:
     writer: str | None = None
     watermark: int | None = None
     check: Callable[[Sequence[InsertMessage]], None] | None = None
+    look_ahead: Callable[[Sequence[InsertMessage]], None] | None = None
 
 
 class Step(IntEnum):
@@ -154,6 +155,8 @@ class Commit:
         self._commit(rows, content, None)
 
     def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
+        if self._request.look_ahead is not None and not self._has_begun(self._target):
+            self._request.look_ahead(self._messages)
         with self._log.line_up():
             self._enter(rows, content, companion)
             self._ask()

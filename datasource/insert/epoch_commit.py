@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -37,12 +37,18 @@ def read_seen_state(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
     return log.read_companion(entry.number, entry.row).state
 
 
-def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch, log: CommitLog | None = None) -> int:
+def commit_epoch(
+    insert: Insert,
+    messages: Sequence[InsertMessage],
+    epoch: Epoch,
+    log: CommitLog | None = None,
+    checked: CommitRequest | None = None,
+) -> int:
     """Make the rows of an epoch visible once, however often it is committed; return their number.
 
     The epoch can be committed again, whatever happened to it. `log` is the one that committed the query's last epoch:
-    passing it on spares most reads. Raises QueryFencedError if another run, or another batch with the same number, has
-    taken the epoch's place, and the errors of `Insert.commit`.
+    passing it on spares most reads. `checked` has the checks of the commit. Raises QueryFencedError if another run, or
+    another batch with the same number, has taken the epoch's place, and the errors of `Insert.commit`.
     """
     pravega, table = insert.pravega, insert.table
     rows = sum(message.rows for message in messages)
@@ -72,10 +78,8 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
     except BaseException:
         clean_up(insert.abort)
         raise
-    return insert.commit(
-        messages,
-        CommitRequest(_name_operation(epoch), log=log, companion=entry, writer=epoch.writer, watermark=epoch.watermark),
-    )
+    request = replace(checked or CommitRequest(), operation=_name_operation(epoch), log=log, companion=entry)
+    return insert.commit(messages, replace(request, writer=epoch.writer, watermark=epoch.watermark))
 
 
 def finish_recorded(

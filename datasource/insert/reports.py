@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -31,8 +32,9 @@ class InsertMessage(WriterCommitMessage):
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
-    `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows.
-    `changes` are counted by a task that does more than insert rows.
+    `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows,
+    `created` those of inserted ones. `ends` are those of the segments that the task has read of its table. `changes`
+    are counted by a task that does more than insert rows.
     """
 
     partition: int
@@ -44,3 +46,5 @@ class InsertMessage(WriterCommitMessage):
     retries: int = 0
     keys: KeyPositions | None = None
     changes: ChangeCounts | None = None
+    created: KeyPositions | None = None
+    ends: Mapping[int, int] | None = None

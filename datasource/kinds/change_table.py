@@ -6,19 +6,27 @@ import time
 from dataclasses import dataclass, replace
 from typing import Self
 
+from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.changes_offset import check_options
+from ..changes.conflicts import Conflict
 from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
-from ..insert.change_task import DELETED_BY, DeletingWriter
-from ..insert.prepare import apply_write_options, find_delete_column, fit_to_rows, refuse_columns
+from ..insert.change_task import DELETED_BY, DeletingWriter, KeyedRowsWriter
+from ..insert.prepare import (
+    apply_write_options,
+    find_delete_column,
+    find_epoch_of_application,
+    fit_to_rows,
+    refuse_columns,
+)
 from ..insert.task import InsertWriter
 from ..scan.dead_letter_stream import check_target
 from ..scan.planned_scan import PlannedScan
@@ -50,7 +58,12 @@ class ChangeTable(TableKind):
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
-        return replace(settings, format_settings=check_settings(columns, settings.format_settings))
+        checked = check_settings(columns, settings.format_settings)
+        if Conflict.of(checked) is Conflict.FAIL and not list_key_columns(checked):
+            raise InvalidOptionError(
+                f"'{o.INSERT_CONFLICT.key}'='{Conflict.FAIL}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
+            )
+        return replace(settings, format_settings=checked)
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
@@ -94,23 +107,55 @@ class ChangeTable(TableKind):
             rows = StructType([field for field in rows if field.name != deleted])
         return replace(self, table=fit_to_rows(replace(table, settings=settings), rows))
 
+    def choose_writer(self, output_mode: str | None = None) -> type[InsertWriter]:
+        if DELETED_BY in self.table.settings or output_mode == "complete":
+            self._check_order()
+        if DELETED_BY in self.table.settings:
+            return DeletingWriter
+        if output_mode == "append":
+            self._refuse_unchecked("outputMode('append')")
+        return KeyedRowsWriter if output_mode is None and self._keeps_rows else InsertWriter
+
+    def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:
+        plain = super().make_plain_writer(rows, epoch)
+        if plain is not None:
+            self._refuse_unchecked(f"'{self.options.name(o.WRITE_MODE)}'='{self.options.text(o.WRITE_MODE)}'")
+        if find_epoch_of_application(self.options) is not None:
+            self._refuse_unchecked(f"'{self.options.name(o.TXN_APP_ID)}'")
+        return plain
+
     @property
-    def writer(self) -> type[InsertWriter]:
-        return DeletingWriter if DELETED_BY in self.table.settings else InsertWriter
+    def _keeps_rows(self) -> bool:
+        """Return whether rows that are written may not replace others."""
+        return DELETED_BY not in self.table.settings and Conflict.of(self.table.settings) is Conflict.FAIL
+
+    def _refuse_unchecked(self, how: str) -> None:
+        """Raise UnsupportedOperationError if a write of this sort may not replace rows."""
+        if self._keeps_rows:
+            raise UnsupportedOperationError(
+                f"Stream {self.stream} has '{o.INSERT_CONFLICT.key}'='{Conflict.FAIL}', but a write with {how} is not "
+                "compared with the keys that exist. Write without it, or let rows replace others: ALTER TABLE ... SET "
+                f"TBLPROPERTIES ('{o.INSERT_CONFLICT.key}'='{Conflict.REPLACE}')."
+            )
 
     def prepare_changes(self, statement: str = "UPDATE") -> Self:
         if not self.row_key_of(self.table):
             self._refuse(statement, self.table)
         prepared = self.prepare_insert(self.table.schema)
-        key, routing_key = list_key_columns(self.table.settings), prepared.table.routing_key
+        prepared._check_order()
+        return prepared
+
+    def _check_order(self) -> None:
+        """Raise UnsupportedOperationError if the changes of a row do not all have the same routing key."""
+        key, routing_key = list_key_columns(self.table.settings), self.table.routing_key
         columns = [] if routing_key is None else RoutingKey.of(routing_key, self.table.schema).columns
         if not set(columns) <= set(key):
             raise UnsupportedOperationError(
                 f"The events of stream {self.stream} have the routing key '{routing_key}', so the changes of a row "
-                f"may lose their order. UPDATE, DELETE and MERGE need a routing key of columns of '{o.PRIMARY_KEY.key}'"
-                f"='{','.join(key)}', or none: ALTER TABLE ... UNSET TBLPROPERTIES ('{o.ROUTING_KEY.key}')."
+                f"may lose their order. What changes and deletes rows needs a routing key of columns of "
+                f"'{o.PRIMARY_KEY.key}'='{','.join(key)}', or none: ALTER TABLE ... UNSET TBLPROPERTIES "
+                f"('{o.ROUTING_KEY.key}')."
             )
-        return prepared
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         return plan_current_rows(self._read(), rows)

@@ -175,9 +175,8 @@ class TableKind(OpenTable, ABC):
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
 
-    @property
-    def writer(self) -> type[InsertWriter]:
-        """Return the class of the tasks' writers of a write with a transaction."""
+    def choose_writer(self, output_mode: str | None = None) -> type[InsertWriter]:
+        """Return the class of the tasks' writers of a write with a transaction: a batch, or a query of that mode."""
         return InsertWriter
 
     def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:

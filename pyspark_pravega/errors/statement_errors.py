@@ -65,6 +65,14 @@ class InvalidRowError(PravegaError):
     cure = "Filter such rows out, or give them a value: `coalesce(column, ...)`."
 
 
+class DuplicateKeyError(PravegaError):
+    """A statement inserts a key twice, or one that a table with `'insert.conflict'='fail'` has; it wrote nothing."""
+
+    condition = "PRAVEGA_DUPLICATE_KEY"
+    sql_state = "23505"
+    cure = "Leave such rows out, or replace rows by MERGE: [Keys that exist](tables-that-change.md#keys-that-exist)."
+
+
 class MalformedEventError(PravegaError):
     """An event does not fit its schema; the message names segment, offset and reason."""
 

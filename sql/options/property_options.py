@@ -236,6 +236,16 @@ COMPACT_AFTER = Option(
     "only the procedure compacts it.",
     formats=_DEBEZIUM,
 )
+INSERT_CONFLICT = Option(
+    "insert.conflict",
+    one_of("replace", "fail"),
+    SettableAs.PROPERTY,
+    "What becomes of a row that is inserted with a key that the table has, also by MERGE: it takes the place of the "
+    "former row (`replace`), or the statement fails with `PRAVEGA_DUPLICATE_KEY`. With `fail`, each INSERT reads the "
+    "keys of all rows. See [Keys that exist](tables-that-change.md#keys-that-exist).",
+    "replace",
+    formats=_DEBEZIUM,
+)
 INFER_COLUMNS = Option(
     "infer-columns",
     one_of("schema", "sample"),

@@ -362,6 +362,6 @@ OUTPUT_MODE = Option(
     "pravega.stream.mode",
     one_of("append", "complete", "update"),
     SettableAs.SCRIPT,
-    "Spark's output mode. Pravega tables accept `append`.",
+    "Spark's output mode. Tables of events accept `append`.",
     "append",
 )

@@ -228,8 +228,6 @@ def test_a_stream_of_results_replaces_rows(spark: SparkSession, scope: str, tmp_
         query.awaitTermination()
     assert rows(spark, counts) == [(1, 3), (2, 1), (3, 1)]
     assert rows(spark, f"{counts} VERSION AS OF 1") == [(1, 2), (2, 1)]
-    with pytest.raises(PySparkException, match="complete"):
-        counted.writeStream.outputMode("complete").option("checkpointLocation", str(tmp_path / "other")).toTable(counts)
 
 
 def test_a_stream_passes_changes_on(spark: SparkSession, scope: str, tmp_path: Path) -> None:
@@ -256,6 +254,60 @@ def test_a_stream_passes_changes_on(spark: SparkSession, scope: str, tmp_path: P
         spark.sql(f"CREATE TABLE {events} (id BIGINT, name STRING) USING pravega")
         query = passed.writeStream.option("delete-column", "gone").trigger(availableNow=True)
         query.option("checkpointLocation", str(tmp_path / "events")).toTable(events).awaitTermination()
+
+
+def test_a_batch_that_deletes_does_not_read_its_own_table(spark: SparkSession, scope: str) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+
+    def delete_by(rows: str) -> None:
+        writer = spark.sql(f"SELECT *, id = 1 AS gone FROM {rows}").write.format("pravega").mode("append")
+        writer.options(scope=scope, stream="t").option("delete-column", "gone").save()
+
+    with pytest.raises(PySparkException, match=r"'delete-column'='gone' is not supported in a batch .* use MERGE"):
+        delete_by(table)
+    assert rows(spark, table) == [(1, "a"), (2, "b")] and len(history(spark, table)) == 1
+    delete_by("VALUES (1, 'a'), (3, 'c') AS t(id, name)")
+    assert rows(spark, table) == [(2, "b"), (3, "c")] and len(history(spark, table)) == 2
+
+
+@pytest.mark.parametrize("option", ["'end-version'='1'", "'mode'='dropmalformed'", "'primary-key'='name'"])
+def test_a_statement_reads_the_rows_as_they_are(spark: SparkSession, scope: str, option: str) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"UPDATE {table} SET name = 'c' WHERE id = 1")
+    for statement in ("UPDATE {} SET id = id + 10", "DELETE FROM {}"):
+        raised = condition(spark, statement.format(f"{table} WITH ({option})"))
+        assert raised.startswith("PRAVEGA_INVALID_OPTION") and f"{option} is for SELECT" in raised
+    assert rows(spark, table) == [(1, "c"), (2, "b")] and len(history(spark, table)) == 2
+    spark.sql(f"DELETE FROM {table} WITH ('read-window'='1m', 'current-rows.memory'='64m') WHERE id = 1")
+    assert rows(spark, table) == [(2, "b")]
+
+
+def test_keys_of_others_that_are_not_padded_stay_as_they_are(
+    spark: SparkSession, cluster: ClusterInfo, scope: str
+) -> None:
+    """MySQL's connector writes CHAR without the blanks at the end."""
+    table = create(spark, scope, "t", "id CHAR(3), part CHAR(2), name STRING", framing="none", primary_key="id,part")
+    source = {"connector": "other", "name": "other", "ts_ms": 1}
+    event = {"before": None, "after": {"id": "ab", "part": "xy", "name": "a"}, "source": source, "op": "c", "ts_ms": 1}
+    written = spark.createDataFrame([(json.dumps(event),)], ["value"]).write.format("pravega").mode("append")
+    options = {"controller-uri": cluster.controller_uri, "scope": scope, "stream": "t"}
+    written.options(**options, format="text", framing="none").save()
+    spark.sql(f"UPDATE {table} SET name = 'b' WHERE id = 'ab'")
+    spark.sql(f"UPDATE {table} SET part = 'z' WHERE id = 'ab'")
+    changes = spark.sql(
+        f"SELECT op, before.id, after.* FROM pravega.`{scope}`.`t$changelog` ORDER BY _offset"
+    ).collect()
+    assert [tuple(row) for row in changes] == [
+        ("c", None, "ab ", "xy", "a"),
+        ("u", "ab ", "ab ", "xy", "b"),
+        ("d", "ab ", None, None, None),
+        ("c", None, "ab ", "z ", "b"),
+    ]
+    assert rows(spark, table) == [("ab ", "z ", "b")]
+    spark.sql(f"DELETE FROM {table}")
+    assert rows(spark, table) == []
 
 
 def test_the_page_is_true(spark: SparkSession, scope: str) -> None:

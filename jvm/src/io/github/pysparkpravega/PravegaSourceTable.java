@@ -32,6 +32,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
 
   private final Map<String, String> options;
   private final StructType given;
+  private final long madeAt = System.nanoTime();
   private PravegaTable described;
   private PravegaTable written;
   private String writer;
@@ -94,7 +95,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
   @Override
   public synchronized WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     if (!info.queryId().equals(writer)) {
-      written = load(info.schema(), true);
+      written = load(info.schema(), true).loadedAt(madeAt);
       writer = info.queryId();
     }
     return written.newWriteBuilder(info);

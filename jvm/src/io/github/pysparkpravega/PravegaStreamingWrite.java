@@ -55,7 +55,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
     return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
         table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(), false,
-        query.id().toString(), query.runId().toString(), epoch()))));
+        query.id().toString(), query.runId().toString(), epoch(), outputMode(info)))));
   }
 
   /** Returns the number of the micro-batch that this thread runs. Spark itself tells it only to tasks and the commit. */

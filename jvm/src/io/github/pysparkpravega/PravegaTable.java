@@ -58,7 +58,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
-  private final long loadedAt = System.nanoTime();
+  private long loadedAt = System.nanoTime();
   private boolean changing;
   private JsonNode ends;
 
@@ -150,6 +150,12 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   /** Returns when the statement loaded the table, by System.nanoTime. */
   long loadedAt() {
     return loadedAt;
+  }
+
+  /** Notes that the statement began earlier, and may have read the table since. */
+  PravegaTable loadedAt(long earlier) {
+    loadedAt = earlier;
+    return this;
   }
 
   /** Returns the primary key, which nothing checks: it identifies the rows of a table of changes. */
@@ -289,7 +295,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
    * later.
    */
   void checkOutputMode(String mode) {
-    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())) {
+    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())
+        && !(mode.equals("complete") && hasChangesByKey())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }
   }

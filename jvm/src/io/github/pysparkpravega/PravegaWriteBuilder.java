@@ -38,7 +38,11 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
   @Override
   public WriteBuilder truncate() {
     checkOutputMode();
-    return overwrite(new Predicate[0]);
+    return isComplete() ? this : overwrite(new Predicate[0]);
+  }
+
+  private boolean isComplete() {
+    return PravegaStreamingWrite.outputMode(info).equals("complete");
   }
 
   @Override
@@ -49,6 +53,9 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
   /** A micro-batch cannot read what it writes, and Spark would shuffle it into as many tasks as for a large query. */
   @Override
   public Write build() {
+    if (isComplete()) {
+      return new InOneTask();
+    }
     return table.takesUpdates() && PravegaStreamingWrite.query(info.queryId()) == null ? new ByKey() : new Appending();
   }
 
@@ -78,10 +85,18 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
     }
   }
 
-  private final class ByKey extends Appending implements WriteByKey {
+  private class ByKey extends Appending implements WriteByKey {
     @Override
     public PravegaTable table() {
       return table;
+    }
+  }
+
+  /** Writes a whole result, which one task compares with the rows that the table has. */
+  private final class InOneTask extends ByKey {
+    @Override
+    public int requiredNumPartitions() {
+      return 1;
     }
   }
 

@@ -125,7 +125,7 @@ interface Requests {
       implements Request<Long> {}
   record AbortInsert(String table, InsertHandle insert) implements Request<Void> {}
   record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, boolean keyed,
-      String query, String run, long epoch) implements Request<InsertBegun> {}
+      String query, String run, long epoch, String outputMode) implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
       long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
   record BeginChanges(String table, int tasks, Map<String, String> options) implements Request<InsertBegun> {}
