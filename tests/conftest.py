@@ -20,6 +20,7 @@ from pyspark_pravega.client.credentials import BasicCredentials, Credentials, To
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.distribution import ByFile, Slice
+from tests.interop.debezium_readers import DebeziumReaders
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
 from tests.scopes import Sweeper
@@ -227,6 +228,13 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 def kafka_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnect]:
     """Kafka Connect's and Debezium's own classes, which write events and say what their values are."""
     with KafkaConnect(tmp_path_factory.mktemp("kafka_connect") / "kafka_connect.log") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def debezium_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebeziumReaders]:
+    """Flink's, Debezium's and Kafka Connect's own classes, which read changes."""
+    with DebeziumReaders(tmp_path_factory.mktemp("debezium_readers") / "debezium_readers.log") as started:
         yield started
 
 

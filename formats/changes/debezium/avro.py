@@ -7,9 +7,9 @@ An event was written with this schema:
 * with `framing`=`registry`: the schema that the encoding id of the registry's header stands for;
 * otherwise: the table's schema, without any header. Inserted rows are written so.
 
-A schema of envelopes is used as it is. Any other is a schema of rows, and `make_envelope_schema` makes the envelope
-around it. An empty event is a tombstone. Names and parameters that Connect leaves in a schema describe the encoding of
-values.
+The table's schema is that of its envelopes, by which other programs read them. Where a schema is one of rows,
+`make_envelope_schema` makes the envelope around it. An empty event is a tombstone. Names and parameters that Connect
+leaves in a schema describe the encoding of values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ from .avro_writers import (
     OneWriter,
     Writer,
     WriterSearch,
+    find_row_schema,
     is_envelope_type,
+    make_envelope_schema,
     plan_by_name,
 )
 from .json import read_change
@@ -124,24 +126,31 @@ _LAST_OF_SCHEMA = 16
 
 
 class DebeziumAvroFormat(AvroFormat):
-    """The format of Debezium's changes as Avro. The rows have an Avro schema in the registry."""
+    """The format of Debezium's changes as Avro. The envelopes have an Avro schema in the registry."""
 
     name = "debezium-avro"
     changes = True
     any_keys = True
 
+    def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
+        return make_envelope_schema(super().schema_text(layout, name, namespace, comment))
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        return super().spark_schema(find_row_schema(schema_text))
+
     def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         return DebeziumAvroDecoder(layout, resolve)
 
     def encoder(self, layout: Layout, encoding_id: int | None = None, codec: str = "") -> Encoder:
-        """Make an encoder of changes, by the schema that `make_envelope_schema` makes from the table's."""
+        """Make an encoder of changes, in the envelopes of the table's schema, or of `make_envelope_schema`."""
         check_writable(layout.columns)
         if AVRO_SCHEMAS in layout.settings:
             raise UnsupportedOperationError(
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
-        rows = AvroEncoder(layout.columns, layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
+        text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
+        rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
         source = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR))) + now
         letters = {letter: _write_avro_text(letter) for letter in (CREATE, READ, UPDATE, DELETE)}

@@ -102,6 +102,8 @@ def _decode_text(value: bytes) -> str:
 
 
 CONFLUENT_HEADER = struct.Struct(">bI")
+_ENVELOPE = "pyspark_pravega.Envelope"
+"""The name of our own envelopes. Debezium's sinks recognize them by its end."""
 
 
 def is_envelope_type(node: avro.Node) -> bool:
@@ -127,7 +129,7 @@ def make_envelope_schema(row_schema_text: str) -> str:
     return json.dumps(
         {
             "type": "record",
-            "name": "pyspark_pravega.Envelope",
+            "name": _ENVELOPE,
             "fields": [
                 {"name": "before", "type": ["null", json.loads(row_schema_text)], "default": None},
                 {"name": "after", "type": ["null", row.name], "default": None},
@@ -137,6 +139,14 @@ def make_envelope_schema(row_schema_text: str) -> str:
             ],
         }
     )
+
+
+def find_row_schema(schema_text: str) -> str:
+    """Return the schema of the rows in envelopes of `make_envelope_schema`, or the text itself if it is another."""
+    node = avro.parse_avro(schema_text)
+    if isinstance(node, avro.Record) and node.name == _ENVELOPE and is_envelope_type(node):
+        return json.dumps(json.loads(schema_text)["fields"][0]["type"][1])
+    return schema_text
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings, parse_time_units
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Layout, WriterSchema, find_format
 
@@ -659,6 +660,19 @@ def test_rows_are_read_as_they_were_written(format: str, settings: dict[str, str
     assert {change["op"] for change in changes} == {"c"}
     assert {change["before"] for change in changes} == {None}
     assert changes[0]["ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def test_others_read_avro_by_the_schema_of_the_table() -> None:
+    table = columns(id=t.LongType(), s=t.StructType([t.StructField("name", t.StringType())]))
+    format = find_format("debezium-avro")
+    text = format.schema_text(Layout(table), "t", "s")
+    assert format.spark_schema(text) == table and format.type_name(text).endswith(".Envelope")
+    row = {"id": 1, "s": {"name": "a"}}
+    batch = pa.RecordBatch.from_pylist([row], arrow_schema(table))
+    for layout in (Layout(table, text), Layout(table)):
+        (event,) = format.encoder(layout).encode(batch).to_pylist()
+        found: Any = fastavro.schemaless_reader(io.BytesIO(event), fastavro.parse_schema(json.loads(text)))
+        assert (found["op"], found["before"], found["after"]) == ("c", None, row)
 
 
 def test_the_written_encodings() -> None:
