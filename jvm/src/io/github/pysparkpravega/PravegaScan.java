@@ -193,8 +193,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     // Without events there is one partition, which reads nothing and has no files.
     List<TaskFiles> tasks = plan.rows() == null ? List.of() : plan.rows().tasks();
     for (int index = 0; index < tasks.size(); index++) {
-      TaskFiles task = tasks.get(index);
-      partitions[index] = new RowFiles.Partition(partitions[index], new String[0], task.before(), task.after());
+      partitions[index] = new RowFiles.Partition(partitions[index], new String[0], tasks.get(index));
     }
     return partitions;
   }
