@@ -53,14 +53,16 @@ class BlockWriter(StateWriter):
     def __init__(self, file: pa.NativeFile, key: Sequence[str]) -> None:
         super().__init__(file)
         self._key = key
+        self._schema: pa.Schema | None = None
         self._index: list[tuple[int, int, int, int]] = []
 
     def _write(self, entries: pa.Table) -> None:
-        if not self._index:
+        if self._schema is None:
+            self._schema = entries.schema
             self._append(self._describe(entries.schema), 0, _SLOTS)
         if not len(entries):
             return
-        slots, entries = find_slots(entries, self._key), entries.combine_chunks()
+        slots, entries = find_slots(entries, self._key), entries.cast(self._schema).combine_chunks()
         if (slots[1:] < slots[:-1]).any():
             order = np.argsort(slots, kind="stable")
             slots, entries = slots[order], entries.take(make_array(order))
@@ -76,7 +78,8 @@ class BlockWriter(StateWriter):
 
     def close(self) -> None:
         """Write the end. A state of no rows has a head, too."""
-        self._write(pa.table({}))
+        if self._schema is None:
+            self._write(pa.table({}))
         index = np.array(self._index, _INDEX).tobytes()
         for number, size in ((zlib.crc32(index), _CHECKSUM_BYTES), (len(self._index), _COUNT_BYTES)):
             index += number.to_bytes(size, "little")

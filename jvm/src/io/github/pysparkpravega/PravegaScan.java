@@ -151,11 +151,13 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   }
 
   /**
-   * Returns the key columns: by their values on the other side of a join, entries are left out before they are read.
+   * Returns the key columns: by their values on the other side of a join, entries or remembered rows are left out before
+   * they are read.
    */
   @Override
   public NamedReference[] filterAttributes() {
-    if (stream != null || !joined || !table.takesUpdates() || aggregation != null) {
+    if (stream != null || !joined || aggregation != null
+        || !table.takesUpdates() && (!table.hasChangesByKey() || plan().rows() == null)) {
       return new NamedReference[0];
     }
     List<String> names = Arrays.asList(columns.fieldNames());
