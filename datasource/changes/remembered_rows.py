@@ -33,8 +33,8 @@ from ..scan.keyed_segments import list_possible_keys
 from ..scan.planned_scan import Lookup, PlannedRows, TaskFiles
 from ..tables.bad_events import FAILFAST
 from ..tables.open_table import OpenRead
-from .blocks import BlockWriter, find_slots, read_blocks
 from .group_reader import GroupPartition
+from .key_blocks import BlockWriter, find_slots, read_blocks
 from .rows.entries import name_value
 from .rows.row_history import RowState
 from .states import WHOLE, RowStates, hash_values, is_state, make_state_name, read_group, read_number

@@ -24,7 +24,7 @@ class _UnplannedReader(DataSourceReader):
 class Lookup:
     """The slots of keys whose blocks of a file a task needs, and the name of a local copy with these blocks alone.
 
-    See `changes/blocks.py`. Where there is a copy of the whole file, the task uses that.
+    See `changes/key_blocks.py`. Where there is a copy of the whole file, the task uses that.
     """
 
     slots: tuple[int, ...]

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes import blocks
-from pyspark_pravega.datasource.changes.blocks import find_slots
+from pyspark_pravega.datasource.changes import key_blocks
 from pyspark_pravega.datasource.changes.group_reader import GroupPartition
+from pyspark_pravega.datasource.changes.key_blocks import find_slots
 from pyspark_pravega.datasource.changes.remembered_rows import RememberedPartition
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
@@ -89,7 +89,7 @@ def look_up(part: RememberedPartition, events: Sequence[Event], clearings: Seque
 def test_scans_that_go_on_find_what_scans_of_all_events_find(
     seed: int, memory: int, segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 300)  # one or two rows
+    monkeypatch.setattr(key_blocks, "_BLOCK_BYTES", 300)  # one or two rows
     rng = random.Random(seed * 10 + segments)
     database = Database(rng, segments)
     before: dict[int, str] = {}

@@ -49,7 +49,7 @@ final class RowFiles {
   private static final String LOCAL = "pyspark-pravega-row-states"; // as in states.py
   private static final List<String> SUFFIXES = List.of(".whole", ".part");
   private static final String KNOWN = ".known";
-  /** The bytes of a piece in an index, as in blocks.py, and of what follows the index. */
+  /** The bytes of a piece in an index, as in key_blocks.py, and of what follows the index. */
   private static final int PIECE = 20;
   private static final int TAIL = 12;
   /** As CheckpointFileManager names a file until it is whole. */
@@ -162,7 +162,7 @@ final class RowFiles {
     }
   }
 
-  /** Fetches the parts of a file that a lookup needs: its index, its head and some blocks, see blocks.py. */
+  /** Fetches the parts of a file that a lookup needs: its index, its head and some blocks, see key_blocks.py. */
   private void fetch(String name, Lookup lookup) throws IOException {
     Path file = new Path(folder, name);
     java.nio.file.Path copy = local(lookup.copy());

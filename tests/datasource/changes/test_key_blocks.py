@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.blocks import BlockWriter, find_slots, read_blocks
+from pyspark_pravega.datasource.changes.key_blocks import BlockWriter, find_slots, read_blocks
 from pyspark_pravega.datasource.changes.rows.clearing import Clearings
 from pyspark_pravega.datasource.changes.rows.entries import make_entry_table, name_value
 from pyspark_pravega.datasource.changes.rows.names import NUMBERS
