@@ -32,7 +32,7 @@ from .group_reader import (
     make_batches,
     report_left_out,
 )
-from .remembered_rows import RememberedPartition, find_folder, remember
+from .remembered_rows import RememberedPartition, find_asked_slots, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
 from .rows.names import NUMBERS
@@ -56,9 +56,13 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
 
 
 def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
-    """Read the events after a state, and write the state after these. It has all columns, for any query."""
+    """Read the events after a state, and write the state after these. It has all columns, for any query.
+
+    A scan by key writes none. Its rows of other keys may not be those of all events; the query's conditions drop them.
+    """
+    key = list_key_columns(plan.table.settings)
     with ExitStack() as opened:
-        state = opened.enter_context(partition.recall())
+        state = opened.enter_context(partition.recall(changing=FORMER_ROW in plan.schema.names))
         if state is None and partition.after is None:
             yield from _read_group(plan, partition.events, counts)
             return
@@ -69,9 +73,9 @@ def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Co
             return
         _feed_rows(plan, rows, events, plan.table.schema, counts)
         keep = None
-        if partition.after is not None:
+        if partition.after is not None and (state is None or partition.lookup is None):
             left = rows.state(piece.segment_id for piece in partition.events.pieces)
-            keep = opened.enter_context(partition.write(left))
+            keep = opened.enter_context(partition.write(left, key))
         yield from make_batches(plan, rows.rows(keep))
         report_left_out(plan, rows.left_out, counts)
 
@@ -136,7 +140,8 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     if folder is not None and rows.files is not None:
         # A limit may end a task early, and the ends of older positions need not be in the order of time.
         complete = measured.to_tail and rows.limit is None
-        partitions, files = remember(read, planned, folder, rows.files, write=complete)
+        slots = find_asked_slots(read, rows.conditions)
+        partitions, files = remember(read, planned, folder, rows.files, slots, write=complete)
     reader = CurrentRowsReader(plan, partitions)
     return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about, rows=files)
 

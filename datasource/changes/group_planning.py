@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carry_over
-from pyspark_pravega.client.stream import Access, Stream
+from pyspark_pravega.client.stream import Access, Stream, get_segment_epoch
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
@@ -60,9 +60,13 @@ def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentS
 
 def group_by_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
     """Return the slices in groups that share no key; one group if the table has no key."""
-    if list_key_columns(opened.table.settings):
-        return group_by_lineage(opened.pravega, opened.stream, slices)
-    return [sorted(slices, key=lambda piece: piece.segment_id)] if slices else []
+    in_order = sorted(slices, key=lambda piece: piece.segment_id)
+    if not list_key_columns(opened.table.settings):
+        return [in_order] if slices else []
+    # Segments of one epoch share no key, and a common successor has no events: the controller need not be asked.
+    if len({get_segment_epoch(piece.segment_id) for piece in slices}) == 1:
+        return [[piece] for piece in in_order]
+    return group_by_lineage(opened.pravega, opened.stream, slices)
 
 
 def check_whole(options: o.Options, what: str) -> None:

@@ -4,6 +4,9 @@ The state of each group of segments is a file, as the states of streams of chang
 byte ranges of segments, which never change. So a scan of these and later events may go on from it, whoever wrote it.
 The name of a file has a hash of everything that the fold depends on, and so has its head. A state that is not exactly
 what a scan needs is not used, and the scan reads all events.
+
+A scan by key reads the blocks of its keys and all newer events. It cannot write a state without the rows of other keys,
+so it reads and writes all once the newer events are many, or if there is no state that it can use.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
@@ -22,44 +28,62 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.planned_scan import PlannedRows, TaskFiles
+from ..scan.conditions import Condition
+from ..scan.keyed_segments import list_possible_keys
+from ..scan.planned_scan import Lookup, PlannedRows, TaskFiles
 from ..tables.bad_events import FAILFAST
 from ..tables.open_table import OpenRead
 from .group_reader import GroupPartition
+from .key_blocks import BlockWriter, find_slots, read_blocks
+from .rows.entries import name_value
 from .rows.row_history import RowState
 from .states import WHOLE, RowStates, hash_values, is_state, make_state_name, read_group, read_number
 
 _LOG = logging.getLogger(__name__)
 
-_FORMAT = 1
+_FORMAT = 2
 _KEPT = 2
 """How many states of a group stay: another scan may still read the one before the newest."""
+_MOST_KEYS = 1000
+"""Most keys that are looked up: more are in too many blocks."""
+_MOST_NEW_BYTES = 8 << 20
+"""Most bytes of a group's newer events that scans by key read again and again."""
 
 
 @dataclass
 class RememberedPartition(InputPartition):
     """The events of a group, the file of a state that may go before some of them, and the name of the state to write.
 
-    `origin` is what a state of the group depends on besides its events.
+    `origin` is what a state of the group depends on besides its events. Of a state `before`, a scan by key needs what
+    `lookup` says; it writes the state `after` only if it cannot use that.
     """
 
     events: GroupPartition
     origin: str
     before: str | None
     after: str | None
+    lookup: Lookup | None = None
 
     @contextmanager
-    def recall(self) -> Iterator[RowState | None]:
-        """Open the state `before`; None if there is none, or none that can be trusted."""
-        with ExitStack() as opened:
-            yield None if self.before is None else self._open(self.before, opened)
+    def recall(self, *, changing: bool = False) -> Iterator[RowState | None]:
+        """Open the state `before`; None if there is none, or none that can be trusted.
 
-    def _open(self, file: str, opened: ExitStack) -> RowState | None:
-        states = RowStates()
+        A statement that is `changing` rows must see whether any is a connector's, and so all if some may be.
+        """
+        with ExitStack() as opened:
+            yield None if self.before is None else self._open(self.before, changing, opened)
+
+    def _open(self, file: str, changing: bool, opened: ExitStack) -> RowState | None:
+        states, slots = RowStates(), None
+        if self.lookup is not None:
+            slots = self.lookup.slots
+            if not (states.directory / file).exists():
+                file = self.lookup.copy
         try:
-            states.check_seal(file)
-            state = opened.enter_context(states.read([file]))
+            state = opened.enter_context(read_blocks(states.directory / file, slots))
             self._check(state)
+            if slots is not None and changing and state.origins:
+                raise ValueError("a connector may have written some of them")
         except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as problem:
             _LOG.warning("All events are read, because the remembered rows in %s cannot be used: %s", file, problem)
             states.remove(file)
@@ -83,12 +107,12 @@ class RememberedPartition(InputPartition):
         return replace(self.events, pieces=tuple(piece for piece in pieces if piece.start < piece.end))
 
     @contextmanager
-    def write(self, state: RowState) -> Iterator[Callable[[pa.Table], None]]:
+    def write(self, state: RowState, key: Sequence[str]) -> Iterator[Callable[[pa.Table], None]]:
         """Write the state `after`, which exists once the body has succeeded. Yields what takes its entries."""
         assert self.after is not None
         state = replace(state, events={"origin": self.origin, "slices": _describe(self.events.pieces)})
         former = [] if self.before is None else [self.before]
-        with RowStates().write(self.after, former, sealed=True) as writer:
+        with RowStates().write(self.after, former, partial(BlockWriter, key=key)) as writer:
             writer.add(state)
             yield lambda entries: writer.add(replace(state, entries=[[entries]]))
 
@@ -121,12 +145,28 @@ def _find_release() -> str:
         return ""
 
 
+def find_asked_slots(read: OpenRead, conditions: Sequence[Condition]) -> tuple[int, ...] | None:
+    """Return the slots of the keys that rows must have to fulfil conditions; None if these can be any, or too many."""
+    key = list_key_columns(read.table.settings)
+    texts = list_possible_keys(conditions, key, read.table.schema, _MOST_KEYS)
+    if texts is None:
+        return None
+    keys = pa.Table.from_batches([texts]).rename_columns([*map(name_value, key)])
+    return tuple(np.unique(find_slots(keys, key)).tolist())
+
+
 def remember(
-    read: OpenRead, partitions: Sequence[GroupPartition], folder: str, files: Sequence[str], *, write: bool
+    read: OpenRead,
+    partitions: Sequence[GroupPartition],
+    folder: str,
+    files: Sequence[str],
+    slots: tuple[int, ...] | None,
+    *,
+    write: bool,
 ) -> tuple[list[RememberedPartition], PlannedRows]:
     """Return the partitions of a scan with the states that they go on from, and write if they are to write any.
 
-    `files` are those in the `folder`.
+    `files` are those in the `folder`. Only rows of keys in some `slots` are needed, if any are given.
     """
     identity, created = _identify(read), _find_creation(read, partitions)
     remembered, kept = [], set()
@@ -139,11 +179,13 @@ def remember(
         states = sorted((file for file in files if _is_of_group(file, name)), key=read_number, reverse=True)
         kept.update(states[:_KEPT])
         before = next((file for file in states if read_number(file) <= size), None)
-        has_time = time is not None
-        remembered.append(
-            RememberedPartition(partition, origin, before if has_time else None, name if has_time and write else None)
-        )
-    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after) for one in remembered]
+        if time is None:
+            before, name = None, ""
+        lookup = None
+        if slots is not None and before is not None and size - read_number(before) <= _MOST_NEW_BYTES:
+            lookup = Lookup(slots, f".{uuid4()}")
+        remembered.append(RememberedPartition(partition, origin, before, name if name and write else None, lookup))
+    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after, one.lookup) for one in remembered]
     obsolete = [file for file in files if is_state(file) and file not in kept] if write else []
     return remembered, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
 

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ..workers.local_directories import list_local_directories
 from .rows.clearing import Clearings, list_members, read_clearing
+from .rows.fold import Former
 from .rows.row_history import RowState
 
 WHOLE, PART = ".whole", ".part"
@@ -29,7 +30,6 @@ _ABANDONED_SECONDS = 7 * 24 * 3600
 """The age at which a file must belong to a query that has ended."""
 _LONGEST_CHAIN = 16
 """The files of a state at which it is written whole again."""
-_SEAL_BYTES = 32
 _FORMAT = 1
 _NAME = re.compile(r"(\w+-(\d+))-(\d{9,})-\w+(\.whole|\.part)?")
 
@@ -156,11 +156,7 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            entries = [_read_tables(stream) for stream in streams]
-            cleared = Clearings()
-            # Earlier releases did not keep marks.
-            cleared.update(read_clearing(*members) for members in (*head["cleared"], *head.get("marks", ())))
-            yield RowState(head["origins"], cleared, entries, head.get("events"))
+            yield read_head(head, [_read_tables(stream) for stream in streams])
 
     def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -168,21 +164,21 @@ class RowStates:
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 
     @contextmanager
-    def write(self, name: str, former: Sequence[str] = (), *, sealed: bool = False) -> Iterator[StateWriter]:
-        """Take the parts of a state, which exists once the body has succeeded.
+    def write(
+        self, name: str, former: Sequence[str] = (), make: Callable[[pa.NativeFile], StateWriter] | None = None
+    ) -> Iterator[StateWriter]:
+        """Take the parts of a state, which exists once the body has succeeded. `make` makes the writer.
 
-        Older files of its group are removed, except for the `former` ones. A `sealed` file ends with a checksum.
+        Older files of its group are removed, except for the `former` ones.
         """
         self._remove_abandoned()
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
         os.close(number)
         try:
             with pa.OSFile(path, "wb") as target:
-                writer = StateWriter(target)
+                writer = (make or StateWriter)(target)
                 yield writer
                 writer.close()
-            if sealed:
-                _seal(path)
             file = name + (WHOLE if writer.whole else PART)
             os.replace(path, self.directory / file)
         except BaseException:
@@ -193,13 +189,6 @@ class RowStates:
             # An older batch's task may still be running: it must not remove what a newer one needs.
             if read_number(other.name) <= read_number(name) and other.name not in (file, *former):
                 other.unlink(missing_ok=True)
-
-    def check_seal(self, file: str) -> None:
-        """Raise ValueError if a sealed file is not as it was written, and FileNotFoundError if it is not there."""
-        with pa.memory_map(str(self.directory / file)) as mapped:
-            content = memoryview(mapped.read_buffer())
-            if hashlib.sha256(content[:-_SEAL_BYTES]).digest() != content[-_SEAL_BYTES:].tobytes():
-                raise ValueError("its checksum is not that of its content")
 
     def remove(self, file: str) -> None:
         """Remove a file, which need not be there."""
@@ -233,24 +222,32 @@ class StateWriter:
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:
             for entries in file:
-                self._open(entries.schema).write_table(entries)
+                self._write(entries)
 
-    def _open(self, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
+    def _describe(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of entries with the head."""
         assert self._head is not None
+        return schema.with_metadata(self._head)
+
+    def _write(self, entries: pa.Table) -> None:
         if self._writer is None:
-            self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(self._head))
-        return self._writer
+            self._writer = pa.ipc.new_stream(self._file, self._describe(entries.schema))
+        self._writer.write_table(entries)
 
     def close(self) -> None:
         """Write the end. A state of no rows has a file, too."""
-        self._open(pa.schema([])).close()
+        if self._writer is None:
+            self._write(pa.table({}))
+        assert self._writer is not None
+        self._writer.close()
 
 
-def _seal(path: str) -> None:
-    with open(path, "r+b") as file:
-        seal = hashlib.file_digest(file, "sha256").digest()
-        file.seek(0, os.SEEK_END)
-        file.write(seal)
+def read_head(head: Mapping[str, Any], entries: Former, *, scattered: bool = False) -> RowState:
+    """Return the state with a head as StateWriter writes it."""
+    cleared = Clearings()
+    # Earlier releases did not keep marks.
+    cleared.update(read_clearing(*members) for members in (*head["cleared"], *head.get("marks", ())))
+    return RowState(head["origins"], cleared, entries, head.get("events"), scattered)
 
 
 def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:

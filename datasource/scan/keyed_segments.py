@@ -90,17 +90,28 @@ def find_segments_of_keys(
 
 def _find_possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: StructType) -> pa.Array | None:
     """Return the texts of the keys with which a row can fulfil all conditions; None if any can, or too many."""
+    keys = list_possible_keys(conditions, key.columns, schema)
+    return None if keys is None else key.texts(keys)
+
+
+def list_possible_keys(
+    conditions: Sequence[Condition], columns: Sequence[str], schema: StructType, most: int = _MOST_KEYS
+) -> pa.RecordBatch | None:
+    """Return the values of columns with which a row can fulfil all conditions, as texts.
+
+    None means any values, or more than `most`.
+    """
     values: dict[str, Sequence[str]] = {}
-    for name in key.columns:
+    for name in columns:
         type = schema[name].dataType.simpleString()
         keys = find_possible_keys(conditions, name, type)
         if keys is None:
             return None
         values[name] = pa.array(list(keys), _TYPES[type].arrow).cast(pa.string()).to_pylist()
-    if math.prod(map(len, values.values())) > _MOST_KEYS:
+    if math.prod(map(len, values.values())) > most:
         return None
     rows = [dict(zip(values, row, strict=True)) for row in product(*values.values())]
-    return key.texts(pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.string()) for name in values])))
+    return pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.string()) for name in values]))
 
 
 def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:

@@ -21,11 +21,23 @@ class _UnplannedReader(DataSourceReader):
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """The slots of keys whose blocks of a file a task needs, and the name of a local copy with these blocks alone.
+
+    See `changes/key_blocks.py`. Where there is a copy of the whole file, the task uses that.
+    """
+
+    slots: tuple[int, ...]
+    copy: str
+
+
+@dataclass(frozen=True)
 class TaskFiles:
     """The files of rows that a task needs, and the beginning of the name of the file that it writes, if it does."""
 
     before: tuple[str, ...]
     after: str | None
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True)

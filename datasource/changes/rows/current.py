@@ -47,13 +47,15 @@ class CurrentRows(KeyFold):
         self.clearings = Clearings()
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        super().__init__(key, memory, _Latest(key, columns, self._names, self.left_out))
+        self._latest = _Latest(key, columns, self._names, self.left_out)
+        super().__init__(key, memory, self._latest)
 
     def resume(self, state: RowState) -> None:
         """Continue where another fold ended, whose state is read when it is needed. Call this first."""
         for origin in state.origins:
             self._names.origin(origin)  # which gets the same number as there
         self.clearings.update(state.cleared)
+        self._latest.renews = state.scattered
         self.begin_with([state.entries])
 
     def state(self, segments: Iterable[int]) -> RowState:
@@ -94,6 +96,14 @@ class _Latest(Reduction):
 
     def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names, left_out: LeftOut) -> None:
         self._key, self._columns, self._names, self._left_out = tuple(key), tuple(columns), names, left_out
+        self.renews = False
+        """Whether the entries to keep are put together anew, those of keys without new ones too."""
+
+    def has_to_read_all(self) -> bool:
+        return self.renews
+
+    def list_unchanged(self, states: pa.Table) -> list[pa.Table]:
+        return [states]
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         last = find_last(entries, self._key)

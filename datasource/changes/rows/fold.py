@@ -52,8 +52,12 @@ class Reduction(ABC):
         return self
 
     def has_to_read_all(self) -> bool:
-        """Return whether keys without new entries may be among the results."""
+        """Return whether the states of keys without new entries have to be reduced too."""
         return True
+
+    def list_unchanged(self, states: pa.Table) -> list[pa.Table]:
+        """Return the results of keys without new entries, whose states are kept as they are."""
+        return []
 
 
 Former = Sequence[Iterable[pa.Table]]
@@ -102,7 +106,7 @@ class KeyFold:
         if few and self._bytes <= max(self._memory // 3, 2 * self._kept):
             return []
         if self._former is not None:
-            return self._add_former()
+            return list(self._add_former())
         changes = self._reduce()
         if self._bytes > self._memory // 4:
             if self._depth < _DEEPEST:
@@ -146,7 +150,9 @@ class KeyFold:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _add_former(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> list[pa.Table]:
+    def _add_former(
+        self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False
+    ) -> Iterator[pa.Table]:
         """Add the former states in front of all entries; pass those of keys without new entries to `keep` at once."""
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
@@ -154,17 +160,17 @@ class KeyFold:
         if keep is not None and not self._reduction.has_to_read_all():
             keys = _find_unique([_make_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
-        changes: list[pa.Table] = []
         for files in former:
             for states in _find_last_states(files, self._key, None if self.kept_all else keys):
                 if keys is not None and keep is not None and not changed:
                     touched = _is_in(_make_keys(states, self._key), keys)
-                    keep(states.filter(pc.invert(touched)))
+                    unchanged = states.filter(pc.invert(touched)) if touched.true_count else states
+                    keep(unchanged)
+                    yield from self._reduction.list_unchanged(unchanged)
                     states = states.filter(touched)
-                changes += self.add(states)
+                yield from self.add(states)
         for more in entries:
-            changes += self.add(more)
-        return changes
+            yield from self.add(more)
 
     def _spill(self) -> None:
         assert self._files is not None
@@ -191,7 +197,7 @@ class _Files:
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 
     def add(self, entries: pa.Table) -> None:
-        hashes = hash_keys(_join_key(entries, self._key)) * float(_FILES**self._depth)
+        hashes = hash_keys(join_key(entries, self._key)) * float(_FILES**self._depth)
         parts = ((hashes - np.floor(hashes)) * _FILES).astype(np.int64)
         for part in np.unique(parts).tolist():
             chosen = entries.take(pa.array(np.flatnonzero(parts == part)))
@@ -227,7 +233,7 @@ def _find_last_states(former: Former, key: Sequence[str], chosen_keys: pa.Array 
                 chosen = pc.and_not(chosen, _is_in(keys, replaced))
             if number < len(former) - 1:
                 newer.append(keys.filter(chosen))
-            left = states.filter(chosen)
+            left = states if chosen.true_count == len(states) else states.filter(chosen)
             if len(left):
                 yield left
 
@@ -246,10 +252,10 @@ def _make_keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
         column = entries.column(name_value(key[0]))
         if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
             return column.combine_chunks()
-    return _join_key(entries, key)
+    return join_key(entries, key)
 
 
-def _join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+def join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """Return the key of each entry as one text, which is equal for equal keys."""
     texts = [convert_to_text(entries.column(name_value(name)).combine_chunks()) for name in key]
     shown = [pc.fill_null(text, "\0") for text in texts]

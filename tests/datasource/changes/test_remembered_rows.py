@@ -11,14 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyspark_pravega.datasource.changes import key_blocks
 from pyspark_pravega.datasource.changes.group_reader import GroupPartition
+from pyspark_pravega.datasource.changes.key_blocks import find_slots
 from pyspark_pravega.datasource.changes.remembered_rows import RememberedPartition
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.states import WHOLE, RowStates
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from tests.datasource.changes.rows.test_database import Database, Event, clearings_of, current, in_segment
+from pyspark_pravega.datasource.scan.planned_scan import Lookup
+from tests.datasource.changes.rows.test_database import KEYS, Database, Event, clearings_of, current, in_segment
 from tests.datasource.single_changes import SCHEMA, Change
 
 LARGE, SMALL = 1 << 28, 3_000
@@ -54,16 +57,39 @@ def scan(
             for offset, change in events[begin:]:
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-            with part.write(rows.state(piece.segment_id for piece in part.events.pieces)) as keep:
+            with part.write(rows.state(piece.segment_id for piece in part.events.pieces), ["id"]) as keep:
                 found = [row for one in rows.rows(keep) for row in one.to_pylist()]
     assert len({row[name_value("id")] for row in found}) == len(found)
     return {row[name_value("id")]: row[name_value("v")] for row in found}, len(events) - begin
 
 
+def look_up(part: RememberedPartition, events: Sequence[Event], clearings: Sequence[Clearing], keys: set[int]) -> None:
+    """Compare the rows of some keys, by their blocks and newer events, with those that all events lead to."""
+    asked = pa.table({name_value("id"): pa.array(sorted(keys), pa.int64())})
+    part = replace(part, lookup=Lookup(tuple(find_slots(asked, ["id"]).tolist()), ".copy"))
+    with part.recall() as state, CurrentRows(["id"], ["v"], LARGE) as rows:
+        assert state is not None
+        rows.resume(state)
+        for clearing in clearings:
+            rows.clearings.add(clearing)
+        left = part.without(state).pieces
+        for offset, change in events[left[0].start :] if left else ():
+            batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
+            rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
+        found = [row for one in rows.rows() for row in one.to_pylist()]
+    expected = current(events, clearings, LARGE, 1000)
+    assert {row[name_value("id")]: row[name_value("v")] for row in found if row[name_value("id")] in keys} == {
+        key: v for key, v in expected.items() if key in keys
+    }
+
+
 @pytest.mark.parametrize("segments", [1, 3])
 @pytest.mark.parametrize("memory", [LARGE, SMALL])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))])
-def test_scans_that_go_on_find_what_scans_of_all_events_find(seed: int, memory: int, segments: int) -> None:
+def test_scans_that_go_on_find_what_scans_of_all_events_find(
+    seed: int, memory: int, segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_blocks, "_BLOCK_BYTES", 300)  # one or two rows
     rng = random.Random(seed * 10 + segments)
     database = Database(rng, segments)
     before: dict[int, str] = {}
@@ -78,6 +104,8 @@ def test_scans_that_go_on_find_what_scans_of_all_events_find(seed: int, memory: 
                 continue
             name = f"q{segment}-{segment}-{len(events):09}-x{number}"
             part = partition(len(events), before.get(segment), name, segment)
+            if part.before is not None:
+                look_up(part, events, clearings, set(rng.sample(range(KEYS), 2)))
             rows, new = scan(part, events, clearings, memory)
             assert rows == current(events, clearings, LARGE, 1000)
             assert new == len(events) - read.get(segment, 0)
@@ -86,6 +114,32 @@ def test_scans_that_go_on_find_what_scans_of_all_events_find(seed: int, memory: 
             read[segment] = len(events)
             found |= rows
     assert found == database.rows
+
+
+def test_a_file_that_was_continued_often_has_few_blocks() -> None:
+    events = numbered(*(Change("c", key, "a", 10 + key) for key in range(50)))
+    before, sizes = None, []
+    for number in range(45):
+        name = f"q-0-{len(events):09}-x"
+        rows, _ = scan(partition(len(events), before, name), events)
+        assert len(rows) == 50 and (not number or rows[number - 1] == str(number))
+        before = name + WHOLE
+        with partition(len(events), before, None).recall() as state:
+            assert state is not None
+            sizes.append(sum(1 for file in state.entries for _ in file))
+        look_up(partition(len(events), before, None), events, [], {number - 1, number, 60})
+        events.append((len(events), Change("u", number, str(number + 1), 100 + number)))
+    assert max(sizes) > 10, "blocks are taken over"
+    assert max(sizes) <= 20 and sizes.count(1) >= 2, "and put together when they are many"
+
+
+def test_a_statement_sees_rows_of_a_connector_whatever_its_key() -> None:
+    scan(partition(3, None, "q-0-000000003-x"), EVENTS)
+    part = replace(partition(3, "q-0-000000003-x.whole", None), lookup=Lookup((1,), ".copy"))
+    with part.recall() as state:
+        assert state is not None
+    with part.recall(changing=True) as state:
+        assert state is None
 
 
 def numbered(*changes: Change) -> list[Event]:
@@ -185,6 +239,6 @@ def test_a_state_of_segments_before_they_were_merged_goes_before_the_others() ->
 
 def test_a_scan_that_does_not_end_leaves_nothing() -> None:
     part = partition(3, None, "q-0-000000003-x")
-    with CurrentRows(["id"], ["v"], LARGE) as rows, pytest.raises(GeneratorExit), part.write(rows.state([0])):
+    with CurrentRows(["id"], ["v"], LARGE) as rows, pytest.raises(GeneratorExit), part.write(rows.state([0]), ["id"]):
         raise GeneratorExit
     assert list(RowStates().directory.iterdir()) == []

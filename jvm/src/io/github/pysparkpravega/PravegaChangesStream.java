@@ -53,7 +53,7 @@ final class PravegaChangesStream extends PravegaStream {
     for (int index = 0; index < planned.tasks().size(); index++) {
       TaskFiles task = planned.tasks().get(index);
       String[] homes = homes(plan.affinities().get(index), executors);
-      partitions[index] = new RowFiles.Partition(partitions[index], homes, task.before(), task.after());
+      partitions[index] = new RowFiles.Partition(partitions[index], homes, task);
     }
     rows.know(planned.number(), end.json(), planned.known());
     planned.obsolete().forEach(rows::delete);

@@ -151,11 +151,13 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   }
 
   /**
-   * Returns the key columns: by their values on the other side of a join, entries are left out before they are read.
+   * Returns the key columns: by their values on the other side of a join, entries or remembered rows are left out before
+   * they are read.
    */
   @Override
   public NamedReference[] filterAttributes() {
-    if (stream != null || !joined || !table.takesUpdates() || aggregation != null) {
+    if (stream != null || !joined || aggregation != null
+        || !table.takesUpdates() && (!table.hasChangesByKey() || plan().rows() == null)) {
       return new NamedReference[0];
     }
     List<String> names = Arrays.asList(columns.fieldNames());
@@ -193,8 +195,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     // Without events there is one partition, which reads nothing and has no files.
     List<TaskFiles> tasks = plan.rows() == null ? List.of() : plan.rows().tasks();
     for (int index = 0; index < tasks.size(); index++) {
-      TaskFiles task = tasks.get(index);
-      partitions[index] = new RowFiles.Partition(partitions[index], new String[0], task.before(), task.after());
+      partitions[index] = new RowFiles.Partition(partitions[index], new String[0], tasks.get(index));
     }
     return partitions;
   }

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -45,7 +46,8 @@ interface Replies {
   record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}
   record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}
-  record TaskFiles(String[] before, @OrNull String after) {}
+  record Lookup(int[] slots, String copy) implements Serializable {}
+  record TaskFiles(String[] before, @OrNull String after, @OrNull Lookup lookup) implements Serializable {}
   record PlannedRows(int number, @OrNull String known, List<String> obsolete, List<TaskFiles> tasks,
       @OrNull String folder) {}
   record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,

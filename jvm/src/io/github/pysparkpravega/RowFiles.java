@@ -1,21 +1,34 @@
 package io.github.pysparkpravega;
 
+import static java.nio.file.StandardOpenOption.CREATE;
+import static java.nio.file.StandardOpenOption.READ;
+import static java.nio.file.StandardOpenOption.SPARSE;
+import static java.nio.file.StandardOpenOption.TRUNCATE_EXISTING;
+import static java.nio.file.StandardOpenOption.WRITE;
+
+import io.github.pysparkpravega.Replies.Lookup;
+import io.github.pysparkpravega.Replies.TaskFiles;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
@@ -36,6 +49,9 @@ final class RowFiles {
   private static final String LOCAL = "pyspark-pravega-row-states"; // as in states.py
   private static final List<String> SUFFIXES = List.of(".whole", ".part");
   private static final String KNOWN = ".known";
+  /** The bytes of a piece in an index, as in key_blocks.py, and of what follows the index. */
+  private static final int PIECE = 20;
+  private static final int TAIL = 12;
   /** As CheckpointFileManager names a file until it is whole. */
   private static final Pattern UNFINISHED =
       Pattern.compile("\\..*\\.(whole|part|known)\\.[0-9a-f-]{36}(\\.TID\\d+)?\\.tmp");
@@ -146,6 +162,37 @@ final class RowFiles {
     }
   }
 
+  /** Fetches the parts of a file that a lookup needs: its index, its head and some blocks, see key_blocks.py. */
+  private void fetch(String name, Lookup lookup) throws IOException {
+    Path file = new Path(folder, name);
+    java.nio.file.Path copy = local(lookup.copy());
+    Files.createDirectories(copy.getParent());
+    try (FSDataInputStream in = files.open(file);
+        FileChannel out = FileChannel.open(copy, READ, WRITE, CREATE, TRUNCATE_EXISTING, SPARSE)) {
+      long end = files.list(file)[0].getLen();
+      long pieces = copy(in, out, end - Long.BYTES, end).getLong();
+      ByteBuffer index = copy(in, out, end - TAIL - pieces * PIECE, end - Long.BYTES);
+      long begin = 0;
+      for (int piece = 0; piece < pieces; piece++) {
+        index.position(piece * PIECE);
+        long next = index.getLong();
+        int first = index.getInt();
+        int last = index.getInt();
+        if (piece == 0 || Arrays.stream(lookup.slots()).anyMatch(slot -> first <= slot && slot <= last)) {
+          copy(in, out, begin, next);
+        }
+        begin = next;
+      }
+    }
+  }
+
+  private static ByteBuffer copy(FSDataInputStream in, FileChannel out, long begin, long end) throws IOException {
+    byte[] bytes = new byte[Math.toIntExact(end - begin)];
+    in.readFully(begin, bytes);
+    out.write(ByteBuffer.wrap(bytes), begin);
+    return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+  }
+
   private void store(String state) {
     for (String suffix : SUFFIXES) {
       String name = state + suffix;
@@ -160,9 +207,13 @@ final class RowFiles {
   }
 
   /** Fetches what a task can do without. */
-  private void fetchIfThere(String name) {
+  private void fetchIfThere(String name, @OrNull Lookup lookup) {
     try {
-      fetch(name);
+      if (lookup == null || Files.exists(local(name))) {
+        fetch(name);
+      } else {
+        fetch(name, lookup);
+      }
     } catch (IOException | RuntimeException e) {
       LOG.warn("All events are read, because the remembered rows in {} cannot be read", new Path(folder, name), e);
     }
@@ -201,9 +252,8 @@ final class RowFiles {
     return directory.toPath().resolve(LOCAL).resolve(name);
   }
 
-  /** A partition of Python with the files that its task needs, and the name of the one that it writes, if it does. */
-  record Partition(InputPartition python, String[] homes, String[] before, @OrNull String after)
-      implements InputPartition {
+  /** A partition of Python with the files of its task. */
+  record Partition(InputPartition python, String[] homes, TaskFiles task) implements InputPartition {
     @Override
     public String[] preferredLocations() {
       return homes;
@@ -223,13 +273,15 @@ final class RowFiles {
         return python.createColumnarReader(partition);
       }
       RowFiles files = new RowFiles(folder, conf.value());
-      String after = mine.after();
+      String after = mine.task().after();
+      Lookup lookup = mine.task().lookup();
+      List<String> before = List.of(mine.task().before());
       try {
-        for (String name : mine.before()) {
+        for (String name : before) {
           if (needed) {
             files.fetch(name);
           } else {
-            files.fetchIfThere(name);
+            files.fetchIfThere(name, lookup);
           }
         }
         Runnable store = () -> {};
@@ -237,11 +289,10 @@ final class RowFiles {
           store = () -> files.store(after);
         } else if (after != null) {
           String name = after + SUFFIXES.get(0);
-          FileTime before = time(name);
-          boolean known = List.of(mine.before()).contains(name);
-          store = () -> files.storeIfNew(after, before, known);
+          FileTime time = time(name);
+          store = () -> files.storeIfNew(after, time, before.contains(name));
         }
-        return new Reader(python.createColumnarReader(mine.python()), store);
+        return new Reader(python.createColumnarReader(mine.python()), store, lookup);
       } catch (IOException e) {
         throw new UncheckedIOException(e);
       }
@@ -249,11 +300,13 @@ final class RowFiles {
   }
 
   private static final class Reader extends DelegatingReader {
+    private final @OrNull Lookup lookup;
     private Runnable store;
 
-    Reader(PartitionReader<ColumnarBatch> python, Runnable store) {
+    Reader(PartitionReader<ColumnarBatch> python, Runnable store, @OrNull Lookup lookup) {
       super(python);
       this.store = store;
+      this.lookup = lookup;
     }
 
     @Override
@@ -264,6 +317,14 @@ final class RowFiles {
       store.run();
       store = () -> {};
       return false;
+    }
+
+    @Override
+    public void close() throws IOException {
+      super.close();
+      if (lookup != null) {
+        Files.deleteIfExists(local(lookup.copy()));
+      }
     }
   }
 }
