@@ -23,8 +23,8 @@ LOG = logging.getLogger(__name__)
 MOST_WATERMARKS = 1000
 """Watermarks that are shown, the newest ones: there is one every ten seconds."""
 _CUT = "a position, as Java's StreamCut.asText() writes it"
-_OPERATION = column("operation", StringType(), "what committed it: INSERT, CTAS, STREAM")
-_ROWS = column("rows", LongType(), "rows that it added")
+_OPERATION = column("operation", StringType(), "what committed it: INSERT, UPDATE, DELETE, MERGE, CTAS, STREAM")
+_ROWS = column("rows", LongType(), "rows that it added, or changes that it made of them")
 
 
 @metadata_table(

@@ -27,7 +27,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.change_task import ChangesWriter
+from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
@@ -45,7 +45,7 @@ from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_i
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import InvalidOptionError, PravegaError
 from pyspark_pravega.sql import options as o
 
 from ..protocol.service_replies import InsertBegun, InsertHandle
@@ -176,6 +176,11 @@ class TransactionalInserts(OpenWrites[Insert]):
             encoding = run_in_background(partial(find_encoding_id, pravega, table))
             if start.micro_batch is None:
                 named = find_epoch_of_application(options)
+                if named is not None and start.writer is KeyedRowsWriter:
+                    raise InvalidOptionError(
+                        f"'{o.TXN_APP_ID.key}' is for rows that do not depend on the table that they go into, "
+                        f"{table.stream}. Leave it out, and run a MERGE whose conditions say what was written before."
+                    )
                 seen = None if named is None else read_seen_state(pravega, table, named)
                 insert = Insert.begin(pravega, table, settings)
             else:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.faults.counts import CountsReader
 from tests.faults.director import Director, Driver
 from tests.faults.oracle import Feeder, Reader
 from tests.faults.points import POINTS, Point
@@ -84,11 +85,11 @@ class Campaign:
         )
 
 
-def report(director: Director, drivers: Sequence[Driver], feeder: Feeder, reader: Reader) -> None:
+def report(director: Director, drivers: Sequence[Driver], feeder: Feeder, reader: Reader | CountsReader) -> None:
     """Print what was done, for whoever asks pytest for it."""
     kinds = Counter(fault.kind for fault in director.done)
     print(f"\n{kinds.total()} faults: {dict(kinds)}; {feeder.written} events, {feeder.scaled} scale events,")
-    print(f"{len(reader.seen)} reads of up to {max(map(len, reader.seen))} micro-batches; failures of queries:")
+    print(f"{len(reader.seen)} reads; failures of queries:")
     failures = [re.findall(r"^\w+:|\[(?:PRAVEGA_\w+|[A-Z]+_\w+)", line) for one in drivers for line in one.failures()]
     for conditions, count in Counter(tuple(dict.fromkeys(found)) for found in failures).most_common():
         print(f"  {count} × {', '.join(conditions).replace('[', '')}")

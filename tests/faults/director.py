@@ -19,7 +19,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.cutting_proxy import CommandProxy, CuttingProxy
-from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, POINTS_OF_STATEMENTS, Point
 from tests.forgetful_controller import ForgetfulController, open_forgetful
 from tests.processes import descendants, running
 
@@ -219,6 +219,7 @@ class Director:
     harms: dict[str, Callable[[], Callable[[], None] | None]] = field(default_factory=dict)
     """What is done to servers and connections, by its name; it returns what ends it, after the process goes on."""
     patience: float = SECONDS
+    outlived: Sequence[str] = OUTLIVED
     done: list[Fault] = field(default_factory=list)
     _caught: int = 0
 
@@ -231,7 +232,7 @@ class Director:
 
     def environment(self) -> dict[str, str]:
         """Return the environment that puts processes under this director."""
-        points = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS)
+        points = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS, *POINTS_OF_STATEMENTS)
         of_process = {name: [one.text() for one in points if one.process == name] for name in ("service", "worker")}
         paths = [str(HERE / "injected"), os.environ.get("PYTHONPATH", "")]
         return {
@@ -277,7 +278,7 @@ class Director:
         self.release(name)
         driver.process.wait(timeout=SECONDS)
         last = driver.failures()[-1]
-        assert any(each in last for each in OUTLIVED), last
+        assert any(each in last for each in self.outlived), last
         self.done.append(Fault(point.name, "zombie", (driver.process.pid,)))
 
     def strike(self, driver: Driver, point: Point, kind: str, passes: int = 0) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.functions import lit, repeat, udf
+from pyspark.sql.functions import expr, lit, repeat, udf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType
@@ -30,6 +30,18 @@ from pyspark.sql.types import LongType
 from pyspark_pravega import configure
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+COUNTED = """
+    SELECT * FROM (
+      SELECT k, count(*) AS n FROM {batch} GROUP BY k
+      UNION ALL SELECT -1 - {number}, count(*) + (SELECT coalesce(sum(n), 0) FROM {counts} WHERE k < 0) FROM {batch}
+      UNION ALL SELECT k, NULL FROM {counts} WHERE k < 0
+    ) WHERE {number} > (SELECT coalesce(max(-1 - k), -1) FROM {counts} WHERE k < 0)
+"""
+"""What a micro-batch adds, nothing if it was counted: its events by key, and in a row of its own the sum of all keys.
+
+That row has the key -1 for the micro-batch 0, -2 for the next; the row of the one before is to be deleted.
+"""
 
 
 def session(master: str) -> SparkSession:
@@ -119,6 +131,21 @@ def in_batches(place: Place) -> StreamingQuery:
     return writer.option("checkpointLocation", place.checkpoint).start()
 
 
+def by_merge(place: Place) -> StreamingQuery:
+    """Count the events of each key by a MERGE that updates, inserts and deletes."""
+    table = place.table(place.query)
+
+    def write(batch: DataFrame, number: int) -> None:
+        session = batch.sparkSession
+        added = session.sql(COUNTED, batch=batch, number=number, counts=session.table(table)).alias("added")
+        merge = added.mergeInto(table, expr("added.k = merged.k"))
+        merge = merge.whenMatched(expr("added.n IS NULL")).delete()
+        merge.whenMatched().update({"n": expr("merged.n + added.n")}).whenNotMatched().insertAll().merge()
+
+    writer = place.source(maxRowsPerTrigger="3000").writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", place.checkpoint).start()
+
+
 def of_changes(place: Place) -> StreamingQuery:
     """Copy the changes of the table `target`: those that the query of that name commits."""
     return place.begin(place.spark.readStream.changes(place.table("target")).select("k", "seq").writeStream)  # type: ignore[attr-defined]
@@ -162,6 +189,7 @@ QUERIES: dict[str, Callable[[Place], StreamingQuery]] = {
     "path": by_options,
     "batches": in_batches,
     "changed": of_changes,
+    "merged": by_merge,
     "large": in_large_tasks,
     "live": live,
 }

@@ -58,3 +58,9 @@ POINTS_OF_LARGE_TASKS = (
     Point("mixed", "service", "datasource.insert.sealing:_Copying.copy:before"),
     Point("copied", "service", "datasource.insert.sealing:_Copying.copy:after"),
 )
+
+POINTS_OF_STATEMENTS = (
+    # Of UPDATE, DELETE and MERGE on tables of changes, at their turn.
+    Point("check", "service", "datasource.changes.conflicts:check_conflicts:before"),
+    Point("checked", "service", "datasource.changes.conflicts:check_conflicts:after"),
+)

@@ -7,9 +7,9 @@ import operator
 
 import pytest
 
-from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, POINTS_OF_STATEMENTS, Point
 
-ALL = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS)
+ALL = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS, *POINTS_OF_STATEMENTS)
 
 
 def test_names_are_given_once() -> None:

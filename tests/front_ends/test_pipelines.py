@@ -59,6 +59,27 @@ def test_the_example_runs_and_goes_on(cluster: ClusterInfo, spark: SparkSession,
     assert len(read_rows(spark, f"{namespace}.alarms")) == 3
 
 
+AUTO_CDC = """
+CREATE STREAMING TABLE current USING pravega TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id');
+CREATE FLOW follow AS AUTO CDC INTO current FROM STREAM sensor KEYS (id) SEQUENCE BY number STORED AS SCD TYPE 1;
+"""
+
+
+@pytest.mark.pipelines
+@pytest.mark.timeout(900)
+def test_auto_cdc_is_refused(cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    """Spark keeps a table of its own beside the target, with properties of its own."""
+    spark.sql(f"CREATE TABLE pravega.{scope}.sensor (id INT, name STRING, number INT) USING pravega")
+    spark.sql(f"INSERT INTO pravega.{scope}.sensor VALUES (1, 'a', 1), (1, 'b', 2)")
+    project = copy_of_the_example(tmp_path, scope)
+    (project / "transformations" / "alarms.py").unlink()
+    (project / "transformations" / "sensors.sql").write_text(AUTO_CDC)
+    code, said = attempt(cluster, project)
+    assert code != 0 and re.search(r"PRAVEGA_INVALID_OPTION.*There is no table property 'pipelines\.autocdc", said), (
+        said
+    )
+
+
 def copy_of_the_example(directory: Path, scope: str) -> Path:
     project = directory / "pipeline"
     shutil.copytree(EXAMPLE, project)
@@ -77,13 +98,18 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
 
 
 def run(cluster: ClusterInfo, project: Path) -> None:
+    code, said = attempt(cluster, project)
+    assert code == 0 and "Run is COMPLETED" in said, said
+
+
+def attempt(cluster: ClusterInfo, project: Path) -> tuple[int, str]:
     environment = {
         **os.environ,
         "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
         "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
     }
     done = subprocess.run([*COMMAND, *CONFS, "run"], cwd=project, env=environment, text=True, capture_output=True)
-    assert done.returncode == 0 and "Run is COMPLETED" in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 def read_rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:

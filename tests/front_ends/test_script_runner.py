@@ -123,6 +123,25 @@ def test_the_sink_writes_the_epochs_of_a_key_value_table(scripts: Scripts, inser
         )
 
 
+def test_rows_of_a_table_of_changes_are_replaced(scripts: Scripts) -> None:
+    """They are not deleted by a column: a table's INSERT has no column that the table has not."""
+    source, target = (f"pravega.`{scripts.scope}`.{name}{uuid.uuid4().hex[:8]}" for name in ("so", "ch"))
+    scripts.names |= {"source": source, "target": target}
+    scripts.spark.sql(f"CREATE TABLE {source} (id INT) USING pravega")
+    properties = "'format'='debezium-json', 'primary-key'='id'"
+    scripts.spark.sql(f"CREATE TABLE {target} (id INT, n BIGINT) USING pravega TBLPROPERTIES ({properties})")
+    job = "SET pravega.stream.mode = update; INSERT INTO <target> SELECT id, count(*) FROM STREAM <source> GROUP BY id"
+    for values, counts in (("(1), (2), (1)", [(1, 2), (2, 1)]), ("(1), (3)", [(1, 3), (2, 1), (3, 1)])):
+        scripts.spark.sql(f"INSERT INTO {source} VALUES {values}")
+        scripts.stream(job)
+        assert scripts.rows() == counts
+    with pytest.raises(ScriptFailedError, match="too many data columns"):
+        scripts.stream(
+            "SET pravega.stream.name = o; INSERT INTO <target> WITH ('delete-column'='gone') "
+            "SELECT id, 1, true AS gone FROM STREAM <source>"
+        )
+
+
 @pytest.mark.long
 def test_several_streams_are_read_as_one(scripts: Scripts) -> None:
     """The table is made by the script itself, and a stream that comes between two runs is read by the second."""

@@ -44,6 +44,7 @@ _IN_EVERY_FRONT_END = {
     "created": ("all types, including those of JSON", "by a query", "by a query that fails", "odd names"),
     "altered": ("columns that are added", "comments", "properties"),
     "inserted": ("values, by position and by name", "no rows are no version", "several with one statement"),
+    "changed": ("rows of a table of changes",),
     "history": ("versions", "as it was at a version", "changes", "segments", "what is empty", "they are only read"),
     "not created": ("a secret as a property", "a value that cannot be"),
     "not altered": ("a column that is there",),

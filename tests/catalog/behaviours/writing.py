@@ -93,6 +93,34 @@ INSERTED = (
     ),
 )
 
+CHANGED = (
+    behaviour(
+        "rows of a table of changes",
+        "CREATE TABLE stock (id INT, name STRING, n INT) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')",
+        "INSERT INTO stock VALUES (1, 'bolt', 5), (2, 'nut', 7), (3, 'pin', 0)",
+        "UPDATE stock SET n = n + 1 WHERE name = 'bolt'",
+        "DELETE FROM stock WHERE n = 0",
+        "MERGE INTO stock t USING (SELECT * FROM VALUES (1, 6), (2, 3), (9, -1) AS s(id, sold)) s ON t.id = s.id "
+        "WHEN MATCHED AND t.n = s.sold THEN DELETE WHEN MATCHED THEN UPDATE SET n = t.n - s.sold "
+        "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, -s.sold)",
+        "SELECT * FROM stock ORDER BY id",
+        rows("2 | nut | 4", "9 | NULL | 1"),
+        "SELECT id, n FROM stock VERSION AS OF 2 ORDER BY id",
+        rows("1 | 6", "2 | 7", "3 | 0"),
+        "SELECT _change_type, n FROM stock CHANGES FROM VERSION 0 WHERE id = 1 ORDER BY _commit_version, n",
+        rows("insert | 5", "update_preimage | 5", "update_postimage | 6", "delete | 6"),
+        "SELECT version, operation, rows FROM {n}.stock.history ORDER BY version",
+        rows("1 | INSERT | 3", "2 | UPDATE | 1", "3 | DELETE | 1", "4 | MERGE | 3"),
+        "UPDATE stock SET id = 7",
+        refused("PRAVEGA_INVALID_ROW", "each key may be changed once"),
+        "DELETE FROM orders WHERE id = 10",
+        refused(OPERATION, "{n}.orders"),
+        "SELECT count(*), (SELECT count(*) FROM {n}.stock.history) FROM stock",
+        rows("2 | 4"),
+    ),
+)
+
 HISTORY = (
     behaviour(
         "versions",
@@ -195,4 +223,4 @@ HISTORY = (
     ),
 )
 
-ALL = {"inserted": INSERTED, "history": HISTORY}
+ALL = {"inserted": INSERTED, "changed": CHANGED, "history": HISTORY}

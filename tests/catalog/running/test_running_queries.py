@@ -136,6 +136,22 @@ def test_the_sink_writes_the_epochs_of_a_key_value_table(halls: Halls) -> None:
 
 
 @AT_LENGTH
+def test_rows_of_a_table_of_changes_are_replaced(halls: Halls) -> None:
+    halls.sql.run(
+        f"CREATE TABLE {halls.scope}.counted (id BIGINT, n BIGINT) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    )
+    counts, into = f"SELECT id, count(*) FROM STREAM {halls.scope}.numbers GROUP BY id", f"{halls.scope}.counted"
+    for ids, found in (((1, 2, 2), [("1", "1"), ("2", "2")]), ((2, 3), [("1", "1"), ("2", "3"), ("3", "1")])):
+        halls.insert(*ids)
+        halls.start(query=counts, into=into, output_mode="update", trigger="available now")
+        wait_for(lambda: halls.shown()["state"] == "FINISHED")
+        assert halls.sql.run(f"SELECT * FROM {into} ORDER BY id") == found
+    assert halls.sql.run(f"SELECT rows FROM {into}.history ORDER BY version") == [("2",), ("2",)]
+    halls.stop()
+
+
+@AT_LENGTH
 def test_a_query_of_streams_that_have_an_end_finishes(halls: Halls) -> None:
     sql, numbers = halls.sql, f"{halls.scope}.numbers"
     halls.insert(1)

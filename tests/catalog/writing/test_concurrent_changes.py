@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -136,40 +134,6 @@ def test_concurrent_changes(
             late.result()
     assert raised.value.getCondition() == "PRAVEGA_CONCURRENT_CHANGE" and raised.value.getSqlState() == "40001"
     assert rows(spark, table) == before and len(history(spark, table)) == 2
-
-
-def test_a_sum_is_the_same_in_every_version(spark: SparkSession, scope: str) -> None:
-    """Transfers between accounts by several threads, each of which tries again after a conflict."""
-    table = create(spark, scope, "accounts", "id BIGINT, n INT")
-    spark.sql(f"INSERT INTO {table} SELECT id, 100 FROM range(6)")
-    done: list[int] = []
-
-    def transfer(seed: int) -> None:
-        random = Random(seed)
-        for _ in range(4):
-            source, target = random.sample(range(6), 2)
-            amount = random.randint(1, 9)
-            while True:
-                try:
-                    spark.sql(
-                        f"UPDATE {table} SET n = CASE id WHEN {source} THEN n - {amount} ELSE n + {amount} END "
-                        f"WHERE id IN ({source}, {target})"
-                    )
-                    done.append(amount)
-                    break
-                except PySparkException as error:
-                    assert error.getCondition() == "PRAVEGA_CONCURRENT_CHANGE", error
-
-    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    versions = history(spark, table)
-    assert len(done) == 12 and versions == [("INSERT", 6), *[("UPDATE", 2)] * 12]
-    for version in range(1, 14):
-        (total,) = spark.sql(f"SELECT sum(n) FROM {table} VERSION AS OF {version}").first()
-        assert total == 600
 
 
 def test_a_service_that_dies_before_the_commit(spark: SparkSession, scope: str, gate: Gate) -> None:

@@ -1,4 +1,4 @@
-"""A driver on a cluster that runs slow tasks twice: inserts 4000 rows, one task's first attempt hanging."""
+"""A driver on a cluster that runs slow tasks twice: writes 4000 rows, one task's first attempt hanging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_pravega import configure
 def main(master: str, table: str, controller: str, registry: str, log: str, padding: str) -> None:
     """Insert with speculation; a file in the directory `log` tells of each attempt that wrote the last row.
 
-    Each row has a text of `padding` characters.
+    Each row has a text of `padding` characters. Without a number, UPDATE adds 1 to all values of the table.
     """
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
@@ -36,6 +36,11 @@ def main(master: str, table: str, controller: str, registry: str, log: str, padd
                 time.sleep(0.05)
         return value
 
+    if not padding:
+        spark.udf.register("hang_at_first", hang_at_first)
+        spark.sql(f"UPDATE {table} SET v = hang_at_first(v) + 1")
+        spark.stop()
+        return
     rows = spark.range(0, 4000, 1, 4).selectExpr("CAST(id % 10 AS INT) AS k", "id AS v")
     rows = rows.withColumn("v", hang_at_first("v")).withColumn("padding", repeat(lit("x"), int(padding)))
     rows.writeTo(table).option("spool.memory", "1m").append()
