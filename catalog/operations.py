@@ -34,7 +34,14 @@ from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
 from .writing.automatic_compaction import AutomaticCompactions
 from .writing.entry_epochs import begin_keyed_write
-from .writing.insert_start import InsertEnd, InsertStart, MicroBatch, select_statement_options, select_write_options
+from .writing.insert_start import (
+    InsertEnd,
+    InsertStart,
+    MicroBatch,
+    WriteKind,
+    select_statement_options,
+    select_write_options,
+)
 from .writing.open_writes import Inserts
 from .writing.row_changes import Statement, choose_writer, make_commit
 
@@ -232,5 +239,6 @@ class Operations:
         checked = None if statement is None else make_commit(catalog, statement, again=request.again)
         end = InsertEnd(request.insert, request.messages, request.again, epoch, checked)
         rows = self._inserts.commit(catalog, request.table, end)
-        self._compactions.consider(catalog, request.table)
+        if request.insert.kind == WriteKind.TRANSACTION:
+            self._compactions.consider(catalog, request.table)
         return rows

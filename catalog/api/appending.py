@@ -311,6 +311,7 @@ def upsert(catalog: Catalog, described: TableDescription, rows: object, settings
     with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
         batches = _conform_batches(described, rows)
         options = catalog.options(write=select_statement_options(settings))
+        refuse_columns(options, "by upsert, which deletes no row", o.DELETE_COLUMN)
         prepared = open_table(catalog.pravega, described.table, options).prepare_changes("upsert")
         request = make_commit(catalog, Statement(prepared.table, "UPSERT", None))
         insert = Insert.begin(catalog.pravega, prepared.table, write_settings(options))

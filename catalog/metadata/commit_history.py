@@ -34,7 +34,7 @@ _ROWS = column("rows", LongType(), "rows that it added, or changes that it made 
     _ROWS,
     column("transaction", StringType(), "id of the Pravega transaction"),
     column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
-    column("inserted", LongType(), "rows among them that it inserted", nullable=False),
+    column("inserted", LongType(), "rows among them that it inserted, or that an INSERT replaced", nullable=False),
     column("updated", LongType(), "rows that it updated", nullable=False),
     column("deleted", LongType(), "rows that it deleted", nullable=False),
 )

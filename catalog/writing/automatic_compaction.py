@@ -1,8 +1,8 @@
 """Compacts tables of changes by itself, after commits, once they have as many bytes of changes as the table allows.
 
-A row of the commit log says how large the stream was after the last compaction, and what lies before its cut is removed
-after the next one: queries that began before a compaction can still read what they have planned. Several drivers may
-compact a table at the same time, which is right, and only takes longer.
+A row of the commit log says where the last compaction began and ended. What lies before its beginning is removed after
+the next one: queries that began before a compaction can still read what they have planned. Several drivers may compact
+a table at the same time: it is done twice then, or fails in one of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyspark_pravega.client.consumers.consumer import count_bytes_after
 from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import encode_row
 from pyspark_pravega.datasource.insert.ledger import compute_row_number
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
@@ -37,21 +39,22 @@ _NUMBER = compute_row_number("compaction")
 
 @dataclass(frozen=True)
 class LastCompaction:
-    """The cut of the last compaction, None if there was none, and the `size` of the stream after it, in bytes."""
+    """The cut of the last compaction, and the `end` of the stream after it; None if there was none."""
 
     cut: StreamCut | None = None
-    size: int = 0
+    end: StreamCut | None = None
 
     @classmethod
     def find_in(cls, stored: Entry | None, origin: int) -> LastCompaction:
         """Read it from its row; one about an older stream of the name does not count."""
         row = {} if stored is None else json.loads(stored.value)
-        return cls(StreamCut.from_text(row["cut"]), row["size"]) if row.get("origin") == origin else cls()
+        cuts = [StreamCut.from_text(row[name]) for name in ("cut", "end")] if row.get("origin") == origin else []
+        return cls(*cuts)
 
     def make_row(self, _stored: Entry | None, origin: int) -> bytes:
         """Return its row."""
-        assert self.cut is not None
-        return encode_row({"cut": self.cut.to_text(), "size": self.size, "origin": origin})
+        assert self.cut is not None and self.end is not None
+        return encode_row({"cut": self.cut.to_text(), "end": self.end.to_text(), "origin": origin})
 
 
 class AutomaticCompactions:
@@ -60,7 +63,7 @@ class AutomaticCompactions:
     def __init__(self) -> None:
         """Begin with none."""
         self._lock = threading.Lock()
-        self._next: dict[Stream, float] = {}
+        self._next: dict[tuple[str, Stream], float] = {}
         """When each table is looked at again, by the monotonic clock; never while it is compacted."""
 
     def consider(self, catalog: Catalog, table: StreamTable) -> None:
@@ -70,9 +73,10 @@ class AutomaticCompactions:
         if most is None:
             return
         with self._lock:
-            if time.monotonic() < self._next.get(table.stream, 0.0):
+            key = catalog.pravega.config.controller_uri, table.stream
+            if time.monotonic() < self._next.get(key, 0.0):
                 return
-            self._next[table.stream] = math.inf
+            self._next[key] = math.inf
         arguments = (catalog, table.stream, most, catalog.hold())
         threading.Thread(target=self._compact, args=arguments, name="compaction", daemon=True).start()
 
@@ -85,7 +89,7 @@ class AutomaticCompactions:
             LOG.warning("Stream %s was not compacted, which is tried again in %d s: %s", stream, pause, error)
         finally:
             with self._lock:
-                self._next[stream] = time.monotonic() + pause
+                self._next[catalog.pravega.config.controller_uri, stream] = time.monotonic() + pause
             release()
 
 
@@ -96,17 +100,18 @@ def compact_if_due(catalog: Catalog, stream: Stream, most: int) -> None:
     """
     log = CommitLog(catalog.pravega, stream)
     last = log.read_companion(_NUMBER, LastCompaction.find_in)
-    if measure(catalog, stream) - last.size < most:
+    grown = measure(catalog, stream) if last.end is None else count_bytes_after(catalog.pravega, last.end)
+    if grown is not None and grown < most:
         return
     done = compact(catalog, load_table(catalog.pravega, stream).table, truncate=False)
+    # Noted first: whatever becomes of the truncation, the rows are not repeated before that many bytes have come again.
+    log.replace_companion(_NUMBER, LastCompaction(done.cut, find_end_now(catalog.pravega, stream).cut).make_row)
     held_by = None if last.cut is None else truncate_unless_held(catalog, last.cut)
-    size = measure(catalog, stream)
-    log.replace_companion(_NUMBER, LastCompaction(done.cut, size).make_row)
     LOG.info(
         "Stream %s was compacted: %d rows, %d bytes before and %d after it%s.",
         stream,
         done.rows,
         done.bytes_before,
-        size,
+        measure(catalog, stream),
         "" if held_by is None else f"; consumer {held_by} holds older changes",
     )

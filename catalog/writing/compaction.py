@@ -1,6 +1,6 @@
 """Compacts tables of changes: writes the current rows once more, so that the changes before them may be removed.
 
-A row is repeated as the event of a snapshot, in transactions of a bounded size. A row that others change meanwhile
+A row is repeated as the event of a snapshot, in transactions of some 16 MiB. A row that others change meanwhile
 needs no repetition: its newer change lies behind the cut. So each transaction checks at its turn in the commit log
 that none of its rows has changed since the rows were folded; if one has, the others are written again without it.
 The table therefore has the same rows at any moment, and after the events before the cut are gone.
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.conflicts import find_new_events, read_new_entries
+from pyspark_pravega.datasource.changes.conflicts import read_new_entries, select_new_events
 from pyspark_pravega.datasource.changes.rows.entries import name_value
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
@@ -34,16 +34,22 @@ from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, take_snapshot
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, list_whole_segments
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
+from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenRead, resolve_read
 from pyspark_pravega.datasource.tables.primary_key import write_primary_key
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, PermissionDeniedError
+from pyspark_pravega.errors import (
+    ConcurrentChangeError,
+    InvalidOptionError,
+    PermissionDeniedError,
+    UnsupportedOperationError,
+)
 from pyspark_pravega.sql import options as o
 
 from ..storage.catalogs import Catalog
@@ -54,7 +60,9 @@ OPERATION = "COMPACT"
 PROCEDURE = "compact_changes"
 """The procedure."""
 _MOST_BYTES = 16 << 20
-"""Bytes of rows that are repeated in one transaction."""
+"""Bytes of rows that are put together, and of the events that one transaction has."""
+_FIRST_ROWS = 10_000
+"""Rows of the first transaction, whose events show how many bytes a row has."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ def compact(catalog: Catalog, table: StreamTable, *, truncate: bool) -> Compacti
     prepared = open_table(pravega, table, catalog.options(write={})).prepare_changes(PROCEDURE)
     size, cut = measure(catalog, stream), find_end_now(pravega, stream).cut
     repetition = _Repetition(prepared)
+    if load_table(pravega, stream).table.schema != table.schema:
+        raise ConcurrentChangeError(f"The columns of stream {stream} have just been changed. Call {PROCEDURE} again.")
     rows = repetition.run(opened.plan_scan(ScanRequest(StructType([StructField(FORMER_ROW, table.schema)]))))
     repetition.check_end()
     held_by = truncate_unless_held(catalog, cut) if truncate else None
@@ -113,10 +123,12 @@ def measure(catalog: Catalog, stream: Stream) -> int:
 
 def _count_bytes(head: HeadRow | None, stream: Stream) -> int:
     """Return the bytes that transactions of the log hold."""
-    if head is None or (head.content is None and head.version):
-        raise PermissionDeniedError(
-            f"{PROCEDURE} on stream {stream} needs a commit log that it may read and that knows how much each "
-            "version holds, which those of older releases do not"
+    if head is None:
+        raise PermissionDeniedError(f"{PROCEDURE} on stream {stream} needs the right to read its commit log.")
+    if head.content is None and head.version:
+        raise UnsupportedOperationError(
+            f"The commit log of stream {stream} does not say how many bytes each version has, because an older release "
+            f"has written some of them. {PROCEDURE} needs that. INSERT the rows into a new table."
         )
     return 0 if head.content is None else head.content.bytes
 
@@ -133,7 +145,7 @@ class _Repetition:
         self._ends = {piece.segment_id: piece.end for piece in slices}
         self._changed = pa.array([], pa.large_string())
         """The keys of the rows that others have changed since then."""
-        self._most = 1 << 20
+        self._most = _FIRST_ROWS
         """Rows that may be written at once: fewer while others often change them."""
 
     def run(self, planned: PlannedScan) -> int:
@@ -165,7 +177,7 @@ class _Repetition:
                     raise
                 self._most = max(1, part.num_rows // 2)
             else:
-                rows, self._most = rows.slice(part.num_rows), self._most * 2
+                rows = rows.slice(part.num_rows)
         return written
 
     def _write(self, rows: pa.RecordBatch) -> int:
@@ -175,24 +187,29 @@ class _Repetition:
         prepared = self._prepared
 
         def check(_reports: Sequence[InsertMessage]) -> None:
-            self._look()
+            here = list_whole_segments(prepared.pravega, prepared.stream, lambda measure: measure(None))
+            self._look(here, _count_bytes(self._log.head(), prepared.stream))
             if self._find_changed(rows).true_count:
                 raise ConcurrentChangeError(f"Others have changed rows of stream {prepared.stream} meanwhile.")
 
         insert = Insert.begin(prepared.pravega, prepared.table, write_settings(prepared.options))
-        request = CommitRequest(OPERATION, check=check)
-        schema = prepared.table.schema
-        return write_here(
-            insert, schema, iter([rows]), lambda reports: insert.commit(reports, request), RepeatingWriter
-        )
+        # The first look decodes the last transaction too, before others have to wait for this one.
+        request = CommitRequest(OPERATION, check=check, look_ahead=lambda _: self._look(*self._measure()))
 
-    def _look(self) -> None:
-        """Find out what others have changed since the last look."""
-        new = find_new_events(self._read, self._ends)
-        self._check_growth(
-            sum(piece.end - piece.start for piece in new), _count_bytes(self._log.head(), self._read.stream)
-        )
-        keys = [self._changed]
+        def commit(reports: Sequence[InsertMessage]) -> int:
+            count = insert.commit(reports, request)
+            size = sum(report.bytes for report in reports) // count
+            self._most = min(2 * self._most, max(1, _MOST_BYTES // size))
+            return count
+
+        return write_here(insert, prepared.table.schema, iter([rows]), commit, RepeatingWriter)
+
+    def _look(self, pieces: Sequence[SegmentSlice], logged: int) -> None:
+        """Find out what others have changed since the last look.
+
+        The log has so many bytes. Raises ConcurrentChangeError if the stream has grown by more.
+        """
+        new, keys = self._select_new(pieces, logged), [self._changed]
         for entries in read_new_entries(self._read, new):
             names = self._read.table.schema.names
             values = pa.table([entries.column(name_value(name)) for name in names], names=names)
@@ -202,9 +219,7 @@ class _Repetition:
 
     def check_end(self) -> None:
         """Raise ConcurrentChangeError if another program has appended events since the last look."""
-        slices, logged = self._measure()
-        grown = sum(piece.end - self._ends.get(piece.segment_id, piece.start) for piece in slices)
-        self._check_growth(grown, logged)
+        self._select_new(*self._measure())
 
     def _measure(self) -> tuple[Sequence[SegmentSlice], int]:
         """Measure the stream, and the bytes in all transactions of the log: no commit is between both."""
@@ -216,20 +231,13 @@ class _Repetition:
             slices, head = self._log.measure_settled_with_head(measure, published_by=until)
             return slices
 
-        slices = take_snapshot(
-            self._read.pravega,
-            self._read.stream,
-            start=None,
-            end=None,
-            fail_on_data_loss=False,
-            measure_settled=measure_settled,
-        )
+        slices = list_whole_segments(self._read.pravega, self._read.stream, measure_settled)
         return slices, _count_bytes(head, self._read.stream)
 
-    def _check_growth(self, grown: int, logged: int) -> None:
-        """Check that the log knows all bytes by which the stream has grown since the last look."""
-        stream = self._read.stream
-        if grown != logged - self._logged:
+    def _select_new(self, pieces: Sequence[SegmentSlice], logged: int) -> Sequence[SegmentSlice]:
+        """Return the events since the last look, of which the log knows all."""
+        new, stream = select_new_events(self._read, self._ends, pieces), self._read.stream
+        if sum(piece.end - piece.start for piece in new) != logged - self._logged:
             raise ConcurrentChangeError(
                 f"While {PROCEDURE} ran, another program appended events to stream {stream} by itself, without "
                 "the commit log. If it changed a row just when that row was repeated, the row has its former value "
@@ -237,6 +245,7 @@ class _Repetition:
                 "statements and streaming queries of this software write to the table."
             )
         self._logged = logged
+        return new
 
     def _find_changed(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         return pc.is_in(self._write_keys(rows), self._changed)

@@ -219,8 +219,9 @@ class TransactionalInserts(OpenWrites[Insert]):
             self.queries.keep(key, catalog, insert)
             return 0
         log = self.queries.find_log(key, catalog.pravega, insert)
+        checked = end.statement if any(report.ends is not None for report in reports) else None
         try:
-            rows = commit_epoch(insert, reports, epoch, log, end.statement)
+            rows = commit_epoch(insert, reports, epoch, log, checked)
         except BaseException:
             self.queries.forget(key)
             raise

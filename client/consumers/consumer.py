@@ -234,10 +234,14 @@ def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
 
 
 def lies_before(pravega: Pravega, position: StreamCut, cut: StreamCut) -> bool:
-    """Return whether a position lies before a cut, at least in part."""
-    left = count_bytes_after(pravega, cut)  # asked first: events that come in between may not hide a position
-    behind = None if position == cut else count_bytes_after(pravega, position)
-    return behind is not None and left is not None and behind > left
+    """Return whether a position lies before a cut, at least in part, or belongs to an older stream of this name."""
+    if position == cut:
+        return False
+    try:
+        pravega.controller.list_segments_between(cut, position)
+    except InvalidOptionError:
+        return True
+    return False
 
 
 def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:

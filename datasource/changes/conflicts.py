@@ -21,7 +21,7 @@ from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, lis
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import SegmentSlice, take_snapshot
+from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
 from ..scan.reader import PlannedReader
@@ -131,20 +131,22 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
 
     Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
-    slices = take_snapshot(
-        read.pravega,
-        read.stream,
-        start=None,
-        end=None,
-        fail_on_data_loss=False,
-        measure_settled=lambda measure: measure(None),
-    )
-    if any(piece.start > ends.get(piece.segment_id, piece.start) for piece in slices):
-        raise _make_error(read, "wrote events, and removed them")
-    later = [replace(piece, start=ends.get(piece.segment_id, piece.start)) for piece in slices]
-    if sum(piece.end - piece.start for piece in later) > _MOST_BYTES:
+    new = select_new_events(read, ends, list_whole_segments(read.pravega, read.stream, lambda measure: measure(None)))
+    if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
-    return [piece for piece in later if piece.start < piece.end]
+    return new
+
+
+def select_new_events(read: OpenRead, ends: Mapping[int, int], pieces: Sequence[SegmentSlice]) -> list[SegmentSlice]:
+    """Return what does not lie before the ends of all that a stream has.
+
+    Raises ConcurrentChangeError if some of that may have been removed.
+    """
+    if ends.keys() - {piece.segment_id for piece in pieces} or any(
+        piece.start > ends.get(piece.segment_id, 0) for piece in pieces
+    ):
+        raise _make_error(read, "removed events, perhaps some that they had written since it began")
+    return drop_empty(replace(piece, start=ends.get(piece.segment_id, 0)) for piece in pieces)
 
 
 def _list_keys(read: OpenRead, entries: pa.Table) -> pa.RecordBatch:

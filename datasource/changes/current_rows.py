@@ -143,7 +143,9 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
         slots = find_asked_slots(read, rows.conditions)
         partitions, files = remember(read, planned, folder, rows.files, slots, write=complete)
     reader = CurrentRowsReader(plan, partitions)
-    return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about, rows=files)
+    planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
+    tail = planned_scan.tail if measured.ends is None else measured.ends
+    return replace(planned_scan, tail=tail, about=measured.about, rows=files)
 
 
 def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

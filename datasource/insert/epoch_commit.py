@@ -61,6 +61,8 @@ def commit_epoch(
             return 0
         former = _FormerTransaction(pravega, table, insert.settings, log, row, entry)
         if row.epoch == epoch.number:
+            if checked is not None and not row.done:
+                former.abort()  # unless its commit has been asked for: others may have changed what it depends on
             if former.finish_commit():
                 log.replace_companion(
                     entry.number, lambda stored, origin: entry.make_value_when_taken_over(row, stored, origin)

@@ -59,9 +59,13 @@ class ChangeTable(TableKind):
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         checked = check_settings(columns, settings.format_settings)
-        if Conflict.of(checked) is Conflict.FAIL and not list_key_columns(checked):
+        asks_for_keys = {
+            o.INSERT_CONFLICT.key: Conflict.of(checked) is Conflict.FAIL,
+            o.COMPACT_AFTER.key: o.COMPACT_AFTER.key in checked,
+        }
+        for name in (name for name, asks in asks_for_keys.items() if asks and not list_key_columns(checked)):
             raise InvalidOptionError(
-                f"'{o.INSERT_CONFLICT.key}'='{Conflict.FAIL}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
+                f"'{name}'='{checked[name]}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
             )
         return replace(settings, format_settings=checked)
 
@@ -73,8 +77,8 @@ class ChangeTable(TableKind):
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
         return (
             f"{name}: its events are changes of rows, and later ones need the rows before them. Truncate the table in "
-            "its database, which arrives as an event; or DELETE its rows, and remove former changes by CALL "
-            "<catalog>.system.compact_changes(...)."
+            "its database, which arrives as an event; the table property 'retention.type' removes old events. Where no "
+            "connector writes, DELETE the rows, and CALL <catalog>.system.compact_changes(...)."
         )
 
     @classmethod
@@ -152,7 +156,7 @@ class ChangeTable(TableKind):
         if not set(columns) <= set(key):
             raise UnsupportedOperationError(
                 f"The events of stream {self.stream} have the routing key '{routing_key}', so the changes of a row "
-                f"may lose their order. What changes and deletes rows needs a routing key of columns of "
+                f"may lose their order. Statements that change or delete rows need a routing key made of columns of "
                 f"'{o.PRIMARY_KEY.key}'='{','.join(key)}', or none: ALTER TABLE ... UNSET TBLPROPERTIES "
                 f"('{o.ROUTING_KEY.key}')."
             )

@@ -59,6 +59,15 @@ def take_snapshot(
     return measure(end) if end is not None else measure_settled(measure)
 
 
+def list_whole_segments(
+    pravega: Pravega,
+    stream: Stream,
+    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+) -> list[SegmentSlice]:
+    """Return all that a stream has, with the segments that have no events; see `take_snapshot`."""
+    return measure_settled(lambda until: _list_slices(pravega, stream, None, until, False))
+
+
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
     """Raise InvalidOptionError if the cut that an option names is not a position in a stream."""
     if cut.stream != stream:
@@ -106,11 +115,15 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
 def _measure(
     pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
 ) -> list[SegmentSlice]:
+    return drop_empty(_list_slices(pravega, stream, start, end, fail_on_data_loss))
+
+
+def _list_slices(
+    pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
+) -> list[SegmentSlice]:
     if start is None and end is None and (known_infos := pravega.known_streams.segment_infos(stream)) is not None:
         whole = StreamCut(stream, {})  # everything before the head was truncated or removed
-        return _drop_empty(
-            _slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known_infos.items())
-        )
+        return [_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known_infos.items())]
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
     infos = pravega.known_streams.find_infos_between(start, end) if start is not None and end is not None else None
@@ -139,13 +152,13 @@ def _measure(
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
-    slices = _drop_empty(slices)
-    if fail_on_data_loss and not slices and not first.positions:
+    if fail_on_data_loss and not drop_empty(slices) and not first.positions:
         raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")
     return slices
 
 
-def _drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+def drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+    """Return the slices that have events."""
     return [piece for piece in slices if piece.end > piece.start]
 
 
@@ -195,7 +208,7 @@ def _make_lost_error(what: str) -> DataLossError:
 
 def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
-    return _drop_empty(replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices)
+    return drop_empty(replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices)
 
 
 @dataclass(frozen=True, eq=False)

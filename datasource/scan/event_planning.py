@@ -22,7 +22,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_optio
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import HeadRow
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
-from ..positions.snapshot import SegmentSlice, cut_slices, take_snapshot
+from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -49,7 +49,8 @@ class Measured:
 
     `head` is the head row that the commit log had then, if the whole stream was measured: the slices contain all its
     versions. `newest` is the newest version that was known, where versions count. `about` says of the "start" and the
-    "end" how they were found, if they are approximate. `to_tail`: they end where the stream ended.
+    "end" how they were found, if they are approximate. `to_tail`: they end where the stream ended. `ends` are those of
+    all segments, also of those without events, if the whole stream was measured.
     """
 
     slices: Sequence[SegmentSlice]
@@ -57,6 +58,7 @@ class Measured:
     newest: int = 0
     about: Mapping[str, str] = field(default_factory=dict)
     to_tail: bool = True
+    ends: Mapping[int, int] | None = None
 
 
 def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
@@ -80,7 +82,8 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     measured = _measure(opened, start.cut, end.cut)
     about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
-        return Measured(cut_slices(measured.slices, earlier.tail), about=about, to_tail=end.cut is None)
+        slices = cut_slices(measured.slices, earlier.tail)
+        return Measured(slices, about=about, to_tail=end.cut is None, ends=earlier.tail)
     if start.cut is None and end.cut is None:
         return measured
     return Measured(measured.slices, about=about, to_tail=end.cut is None)
@@ -101,6 +104,9 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) 
         slices, head = log.measure_settled_with_head(measure)
         return slices
 
+    if start is None and end is None:
+        pieces = list_whole_segments(pravega, stream, measure_settled)
+        return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces})
     slices = take_snapshot(
         pravega,
         stream,

@@ -232,8 +232,8 @@ COMPACT_AFTER = Option(
     optional(between(BYTE_SIZE, "64k")),
     SettableAs.PROPERTY,
     "Bytes of changes after which a driver that commits to the table compacts it in the background, as the procedure "
-    "`compact_changes` does. What lies before the compaction before is removed, unless a consumer needs it. Not set: "
-    "only the procedure compacts it.",
+    "`compact_changes` does. Events older than the previous compaction are removed, unless a consumer needs them. Not "
+    "set: only the procedure compacts it. See [Compaction](tables-that-change.md#compaction).",
     formats=_DEBEZIUM,
 )
 INSERT_CONFLICT = Option(

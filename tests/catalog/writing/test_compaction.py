@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,9 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.catalog import connect
 from pyspark_pravega.catalog.api.catalog import PravegaCatalog
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import lies_before
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.writing.test_concurrent_changes import Gate, gate
 from tests.catalog.writing.test_row_changes import condition, create, deliver_first_row, history, rows
@@ -142,6 +145,38 @@ def test_a_statement_does_not_conflict_with_it(spark: SparkSession, scope: str, 
         statement.result()
     assert rows(spark, table) == [(1, "x"), (2, "b")]
     assert history(spark, table) == [("INSERT", 2), ("COMPACT", 2), ("UPDATE", 1)]
+
+
+def test_what_was_changed_and_removed_is_a_conflict(spark: SparkSession, scope: str, gate: Gate) -> None:
+    """The check of a statement finds no event of the DELETE any more, which must not bring the row back."""
+    table = create(spark, scope, "t", "id BIGINT, name STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+    with ThreadPoolExecutor() as threads:
+        statement = threads.submit(condition, spark, f"UPDATE {table} SET name = gate('x') WHERE id = 1")
+        gate.wait(statement)
+        try:
+            spark.sql(f"DELETE FROM {table}")
+            assert compact(spark, table).bytes_after == 0
+        finally:
+            gate.opened.touch()
+        assert "PRAVEGA_CONCURRENT_CHANGE" in statement.result()
+    assert rows(spark, table) == []
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 2 AS id, 'b' AS name) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(spark, table) == [(2, "b")]  # an empty table can be written to
+
+
+def test_positions_that_lie_before_a_cut_in_part(spark: SparkSession, pravega: Pravega, scope: str) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING", **{"scaling.min-segments": "2"})
+    spark.sql(f"INSERT INTO {table} SELECT id, 'n' FROM range(50)")
+    head, tail = pravega.controller.head(Stream(scope, "t")), find_end_now(pravega, Stream(scope, "t")).cut
+    one, two = (replace(tail, positions={**tail.positions, segment: 0}) for segment in tail.positions)
+    assert not lies_before(pravega, tail, tail) and not lies_before(pravega, tail, head)
+    assert lies_before(pravega, head, tail) and lies_before(pravega, one, two) and lies_before(pravega, two, one)
+    spark.sql(f"CALL pravega.system.scale_stream(table => '`{scope}`.t', segments => 3)")
+    scaled = find_end_now(pravega, Stream(scope, "t")).cut
+    assert lies_before(pravega, one, scaled) and not lies_before(pravega, scaled, one)
 
 
 def test_a_table_compacts_itself(spark: SparkSession, pravega: Pravega, scope: str) -> None:
