@@ -5,6 +5,9 @@
 One table of four segments, on two cores: a one-row INSERT; a one-row UPDATE by key, and the SELECT of that row; a MERGE
 of rows that exist, and its two halves: the join that finds the rows, and an INSERT of as many. With `--remembered`,
 SELECTs begin with remembered rows. The figures are the medians of all rounds but the first one.
+
+Then micro-batches of 1,000 rows: appended to a table of events in JSON, and in output mode `update` into one of
+changes, in turns. At last the table of many rows is compacted.
 """
 
 from __future__ import annotations
@@ -16,10 +19,31 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
+from pyspark.sql import SparkSession
+
 from bench.servers import open_cluster, open_session
 
 ROW = "id BIGINT, name STRING, city STRING, n INT"
 VALUES = "id, concat('name-', id) AS name, concat('city-', id % 1000) AS city, CAST(id % 97 AS INT) AS n"
+
+
+BATCH = 1000
+
+
+def time_micro_batch(spark: SparkSession, scope: str, mode: str, directory: str) -> float:
+    """Return how many milliseconds the next micro-batch of a query takes that goes on from its checkpoint."""
+    stream = spark.readStream.table(f"pravega.`{scope}`.source").writeStream.outputMode(mode)
+    options = {"format": "debezium-json", "primary-key": "id"} if mode == "update" else {"format": "json"}
+    target = f"{scope}-{mode}"
+    if spark.catalog.tableExists(f"pravega.`{scope}`.{mode}d"):
+        options = {}
+    query = (
+        stream.options(**options, checkpointLocation=f"{directory}/{target}")
+        .trigger(availableNow=True)
+        .toTable(f"pravega.`{scope}`.{mode}d")
+    )
+    query.awaitTermination()
+    return float(sum(one["durationMs"]["triggerExecution"] for one in query.recentProgress))
 
 
 def main() -> None:
@@ -66,6 +90,16 @@ def main() -> None:
                     began = time.perf_counter()
                     run()
                     took[name].append((time.perf_counter() - began) * 1000)
+            source = f"pravega.`{scope}`.source"
+            spark.sql(f"CREATE TABLE {source} ({ROW}) USING pravega TBLPROPERTIES ('format'='json')")
+            for mode in ("append", "update") * arguments.rounds:
+                spark.sql(f"INSERT INTO {source} SELECT {VALUES} FROM range({BATCH})")
+                took[f"micro-batch, {mode}"].append(time_micro_batch(spark, scope, mode, directory))
+            if not arguments.remembered:
+                began = time.perf_counter()
+                [done] = spark.sql(f"CALL pravega.system.compact_changes('`{scope}`.t', true)").collect()
+                took["compaction"] = [0.0, (time.perf_counter() - began) * 1000]
+                print(f"compaction of {done.rows} rows: {done.bytes_before >> 20} MiB to {done.bytes_after >> 20} MiB")
     for name, times in took.items():
         print(f"{name:24} {statistics.median(times[1:]):8.0f} ms")
 
