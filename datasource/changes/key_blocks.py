@@ -42,8 +42,8 @@ Slots = npt.NDArray[np.uint16]
 def find_slots(entries: pa.Table, key: Sequence[str]) -> Slots:
     """Return the slot of the key of each entry."""
     texts = join_key(entries, key)
-    if (pc.max(pc.binary_length(texts)).as_py() or 0) > MAX_KEY // 2:
-        texts = pc.utf8_slice_codeunits(texts, 0, MAX_KEY // 4)  # longer ones cannot be hashed
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) > MAX_KEY // 4:  # longer ones may not be hashed
+        texts = pc.utf8_slice_codeunits(texts, 0, MAX_KEY // 4)  # which leaves shorter ones as they are
     return (hash_keys(texts) * _SLOTS).astype(np.uint16)
 
 

@@ -41,7 +41,7 @@ from .states import WHOLE, RowStates, hash_values, is_state, make_state_name, re
 
 _LOG = logging.getLogger(__name__)
 
-_FORMAT = 2
+_FORMAT = 3
 _KEPT = 2
 """How many states of a group stay: another scan may still read the one before the newest."""
 _MOST_KEYS = 1000
@@ -82,10 +82,14 @@ class RememberedPartition(InputPartition):
         try:
             state = opened.enter_context(read_blocks(states.directory / file, slots))
             self._check(state)
-            if slots is not None and changing and state.origins:
-                raise ValueError("a connector may have written some of them")
+            if slots is not None and changing and state.origins:  # a connector may have written other rows
+                if file != self.before:
+                    states.remove(file)  # so that RowFiles.java stores what the task writes
+                    return None
+                state = opened.enter_context(read_blocks(states.directory / file, None))
         except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as problem:
-            _LOG.warning("All events are read, because the remembered rows in %s cannot be used: %s", file, problem)
+            before = self.before
+            _LOG.warning("All events are read, because the remembered rows in %s cannot be used: %s", before, problem)
             states.remove(file)
             return None
         return state

@@ -229,7 +229,8 @@ PUSH_DOWN_ROUTING_KEY = Option(
     BOOLEAN,
     SettableAs.CATALOG | SettableAs.READ,
     "A scan with conditions on the routing key reads only the segments that can have such a key, if the table has "
-    "`routing-key.of-all-events`; needs `push-down-filters`. `false`: it reads all segments.",
+    "`routing-key.of-all-events`; needs `push-down-filters`. `false`: it reads all segments. Lookups by key in "
+    "remembered rows (`current-rows.remembered-in`) need it too.",
     "true",
 )
 MODE = Option(

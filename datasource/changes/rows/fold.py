@@ -122,7 +122,7 @@ class KeyFold:
         With `changed` only states of keys with new entries are kept, if possible; see `kept_all`.
         """
         if self._former is not None:
-            yield from self._add_former(keep, changed=changed)
+            yield from self._add_former(keep or (lambda _: None), changed=changed)
         if self._files is None:
             yield from self._reduce()
             for state in self._entries:
@@ -153,7 +153,10 @@ class KeyFold:
     def _add_former(
         self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False
     ) -> Iterator[pa.Table]:
-        """Add the former states in front of all entries; pass those of keys without new entries to `keep` at once."""
+        """Add the former states in front of all entries; pass those of keys without new entries to `keep` at once.
+
+        Without `keep`, entries of any key may still come.
+        """
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None

@@ -102,8 +102,8 @@ def _decode_text(value: bytes) -> str:
 
 
 CONFLUENT_HEADER = struct.Struct(">bI")
-_ENVELOPE = "pyspark_pravega.Envelope"
-"""The name of our own envelopes. Debezium's sinks recognize them by its end."""
+_ENVELOPE = ".Envelope"
+"""The end of the name of our own envelopes, after that of the rows. Debezium's sinks recognize them by it."""
 
 
 def is_envelope_type(node: avro.Node) -> bool:
@@ -114,12 +114,10 @@ def is_envelope_type(node: avro.Node) -> bool:
 
 
 def make_envelope_schema(row_schema_text: str) -> str:
-    """Return the schema of envelopes around rows of a schema, or the text itself if it is a schema of envelopes."""
+    """Return the schema of envelopes around rows of a schema."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
         raise InvalidSchemaError("it is not a record, so it describes neither rows nor envelopes")
-    if is_envelope_type(row):
-        return row_schema_text
     source = [
         {"name": "version", "type": "string"},
         {"name": "connector", "type": "string"},
@@ -129,11 +127,11 @@ def make_envelope_schema(row_schema_text: str) -> str:
     return json.dumps(
         {
             "type": "record",
-            "name": _ENVELOPE,
+            "name": row.name + _ENVELOPE,
             "fields": [
                 {"name": "before", "type": ["null", json.loads(row_schema_text)], "default": None},
                 {"name": "after", "type": ["null", row.name], "default": None},
-                {"name": "source", "type": {"type": "record", "name": "pyspark_pravega.Source", "fields": source}},
+                {"name": "source", "type": {"type": "record", "name": f"{row.name}.Envelope.Source", "fields": source}},
                 {"name": "op", "type": "string"},
                 {"name": "ts_ms", "type": "long"},
             ],
@@ -144,8 +142,10 @@ def make_envelope_schema(row_schema_text: str) -> str:
 def find_row_schema(schema_text: str) -> str:
     """Return the schema of the rows in envelopes of `make_envelope_schema`, or the text itself if it is another."""
     node = avro.parse_avro(schema_text)
-    if isinstance(node, avro.Record) and node.name == _ENVELOPE and is_envelope_type(node):
-        return json.dumps(json.loads(schema_text)["fields"][0]["type"][1])
+    match node:
+        case avro.Record(fields=[avro.Field(name="before", type=avro.Union(branches=[_, avro.Record() as row])), *_]):
+            if node.name == row.name + _ENVELOPE and is_envelope_type(node):
+                return json.dumps(json.loads(schema_text)["fields"][0]["type"][1])
     return schema_text
 
 
@@ -160,8 +160,10 @@ class Writer:
 
     @classmethod
     def of(cls, text: str) -> Writer:
-        """Parse a schema text. Raises InvalidSchemaError."""
-        node = avro.parse_avro(make_envelope_schema(text))
+        """Parse a schema text, of envelopes or of the rows in them. Raises InvalidSchemaError."""
+        node = avro.parse_avro(text)
+        if not is_envelope_type(node):
+            node = avro.parse_avro(make_envelope_schema(text))
         schema = kafka_connect_schema.read_avro(node)
         fields = schema.fields if schema is not None else {}
         return cls(node, make_document_reader(node), fields.get("before"), fields.get("after"))

@@ -68,6 +68,7 @@ def test_a_key_is_read_from_its_block(table: Table, remembering: str) -> None:
     assert table.rows("id, w", "WHERE id = 777") == [(777, "w")] and table.read == 0
     assert bytes_of_files(table.spark) - before < state.stat().st_size * 0.6
     assert list(state_directory(table.spark).iterdir()) == [], "the copy of the block is gone"
+    assert state_directory(table.spark).stat().st_mode & 0o077 == 0
     table.write(change("u", 777, "new", 10), change("d", 5, None, 11), change("c", COUNT, "b", 12))
     where = f"WHERE id IN (1, 5, 777, {COUNT})"
     rows = [(1, "w"), (COUNT, "w12"), (777, "w10")]

@@ -168,6 +168,20 @@ def test_any_history_gives_the_rows_of_all_events(table: Table, segments: int, m
     assert table.rows("*, _event_pointer") == everything
 
 
+def test_a_truncation_before_a_merge_counts_with_and_without_an_event_after_it(table: Table) -> None:
+    table.create(1)
+    scale(table.pravega, table.stream, 0)
+    table.write(*(change("c", key, "a", 10 + 2 * key) for key in range(20)))
+    table.truncate(21)
+    table.write(*(change("u", key, "b", 5 + 2 * key) for key in range(20)))
+    scale(table.pravega, table.stream, 1)
+    rows = table.all_rows()
+    assert {row[0] for row in rows} == {*range(6, 20)}
+    assert table.rows() == rows
+    table.write(change("c", 30, "c", 60))
+    assert table.rows() == table.all_rows() == sorted([*rows, (30, "c", "w60")], key=str)
+
+
 def test_files_that_cannot_be_used_are_written_again(table: Table) -> None:
     table.create(1)
     table.write(change("c", 1, "a", 10))

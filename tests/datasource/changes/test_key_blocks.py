@@ -53,7 +53,7 @@ KEYS: dict[str, Callable[[random.Random, int], dict[str, pa.Array]]] = {
     "whole numbers": lambda rng, count: {"a": pa.array([rng.randrange(-(1 << 63), 1 << 63) for _ in range(count)])},
     "small numbers": lambda rng, _: {"a": pa.array(rng.sample(range(-(1 << 15), 1 << 15), 30_000), pa.int16())},
     "texts": lambda rng, count: {"a": pa.array(texts(rng, count))},
-    "long texts": lambda rng, _: {"a": pa.array([f"{number}" * 30_000 for number in range(9)] + ["x" * 17_000, "y"])},
+    "long texts": lambda rng, _: {"a": pa.array([*(f"{number}" * 40_000 for number in range(9)), "x" * 17_000, "y"])},
     "dates": lambda rng, _: {
         "a": pa.array(
             [datetime.date(1900, 1, 1) + datetime.timedelta(number) for number in rng.sample(range(60_000), 25_000)]
@@ -89,6 +89,12 @@ def test_the_blocks_of_some_keys_have_their_rows(tmp_path: Path, kind: str, part
         assert set(asked) <= {row["offset"] for row in found}
         assert count > 1 or len(rows) < 20_000 or len(found) <= len(rows) * 0.6
     assert read(path, []) == []
+
+
+def test_the_slot_of_a_key_does_not_depend_on_its_neighbours() -> None:
+    keys = pa.table({name_value("a"): [letter * count for letter in "é☃x" for count in (9, 17_000, 30_000, 70_000)]})
+    together = find_slots(keys, ["a"]).tolist()
+    assert together == [find_slots(keys.slice(row, 1), ["a"]).item() for row in range(len(keys))]
 
 
 def test_a_state_without_rows(tmp_path: Path) -> None:

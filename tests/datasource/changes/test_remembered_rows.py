@@ -133,13 +133,20 @@ def test_a_file_that_was_continued_often_has_few_blocks() -> None:
     assert max(sizes) <= 20 and sizes.count(1) >= 2, "and put together when they are many"
 
 
-def test_a_statement_sees_rows_of_a_connector_whatever_its_key() -> None:
+def test_a_statement_sees_rows_of_a_connector_whatever_its_key(caplog: pytest.LogCaptureFixture) -> None:
     scan(partition(3, None, "q-0-000000003-x"), EVENTS)
     part = replace(partition(3, "q-0-000000003-x.whole", None), lookup=Lookup((1,), ".copy"))
+    for changing, rows in ((False, 0), (True, 2), (False, 0)):
+        with part.recall(changing=changing) as state:
+            assert state is not None and sum(len(e) for file in state.entries for e in file) == rows
+    states = RowStates().directory
+    (states / "q-0-000000003-x.whole").rename(states / ".copy")  # as if only some blocks were there
+    for changing in (False, True):
+        with part.recall(changing=changing) as state:
+            assert (state is None) == changing
+    assert not caplog.text and not (states / ".copy").exists()
     with part.recall() as state:
-        assert state is not None
-    with part.recall(changing=True) as state:
-        assert state is None
+        assert state is None and "rows in q-0-000000003-x.whole cannot" in caplog.text
 
 
 def numbered(*changes: Change) -> list[Event]:

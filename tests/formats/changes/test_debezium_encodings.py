@@ -666,13 +666,27 @@ def test_others_read_avro_by_the_schema_of_the_table() -> None:
     table = columns(id=t.LongType(), s=t.StructType([t.StructField("name", t.StringType())]))
     format = find_format("debezium-avro")
     text = format.schema_text(Layout(table), "t", "s")
-    assert format.spark_schema(text) == table and format.type_name(text).endswith(".Envelope")
+    assert format.spark_schema(text) == table and format.type_name(text) == "s.t.Envelope"
     row = {"id": 1, "s": {"name": "a"}}
     batch = pa.RecordBatch.from_pylist([row], arrow_schema(table))
     for layout in (Layout(table, text), Layout(table)):
         (event,) = format.encoder(layout).encode(batch).to_pylist()
         found: Any = fastavro.schemaless_reader(io.BytesIO(event), fastavro.parse_schema(json.loads(text)))
         assert (found["op"], found["before"], found["after"]) == ("c", None, row)
+
+
+@pytest.mark.parametrize("scope, stream", [("s", "t"), ("s", "Envelope"), ("pyspark-pravega", "Source")])
+def test_rows_that_look_like_envelopes(scope: str, stream: str) -> None:
+    image = t.StructType([t.StructField("op", t.StringType())])
+    table = columns(before=image, after=t.StringType(), source=image, op=t.StringType(), ts_ms=t.LongType())
+    format = find_format("debezium-avro")
+    text = format.schema_text(Layout(table), stream, scope)
+    fastavro.parse_schema(json.loads(text))
+    assert format.spark_schema(text) == table
+    row = {"before": {"op": "x"}, "after": "a", "source": None, "op": "d", "ts_ms": 1}
+    events = format.encoder(Layout(table, text)).encode(pa.RecordBatch.from_pylist([row], arrow_schema(table)))
+    [change] = format.decoder(Layout(changelog_schema(table), text)).decode(EventBuffer.of_arrow(events)).to_pylist()
+    assert (change["op"], change["before"], change["after"]) == ("c", None, row)
 
 
 def test_the_written_encodings() -> None:

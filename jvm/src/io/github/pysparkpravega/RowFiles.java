@@ -1,9 +1,5 @@
 package io.github.pysparkpravega;
 
-import static java.nio.file.StandardOpenOption.CREATE;
-import static java.nio.file.StandardOpenOption.READ;
-import static java.nio.file.StandardOpenOption.SPARSE;
-import static java.nio.file.StandardOpenOption.TRUNCATE_EXISTING;
 import static java.nio.file.StandardOpenOption.WRITE;
 
 import io.github.pysparkpravega.Replies.Lookup;
@@ -20,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -52,6 +49,7 @@ final class RowFiles {
   /** The bytes of a piece in an index, as in key_blocks.py, and of what follows the index. */
   private static final int PIECE = 20;
   private static final int TAIL = 12;
+  private static final String OWNER_ONLY = "rwx------";
   /** As CheckpointFileManager names a file until it is whole. */
   private static final Pattern UNFINISHED =
       Pattern.compile("\\..*\\.(whole|part|known)\\.[0-9a-f-]{36}(\\.TID\\d+)?\\.tmp");
@@ -148,28 +146,30 @@ final class RowFiles {
     }
   }
 
-  private void fetch(String name) throws IOException {
-    java.nio.file.Path copy = local(name);
-    if (Files.exists(copy)) {
+  /** Fetches a file, or what a lookup needs of it. Another task may be reading a copy of the same name. */
+  private void fetch(String name, @OrNull Lookup lookup) throws IOException {
+    if (Files.exists(local(name))) {
       return;
     }
-    java.nio.file.Path unfinished = Files.createTempFile(Files.createDirectories(copy.getParent()), ".", null);
-    try (InputStream in = files.open(new Path(folder, name))) {
-      Files.copy(in, unfinished, StandardCopyOption.REPLACE_EXISTING);
+    java.nio.file.Path copy = local(lookup == null ? name : lookup.copy());
+    Files.createDirectories(
+        copy.getParent(), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OWNER_ONLY)));
+    java.nio.file.Path unfinished = Files.createTempFile(copy.getParent(), ".", null);
+    try (FSDataInputStream in = files.open(new Path(folder, name))) {
+      if (lookup == null) {
+        Files.copy(in, unfinished, StandardCopyOption.REPLACE_EXISTING);
+      } else {
+        copy(in, files.list(new Path(folder, name))[0].getLen(), lookup, unfinished);
+      }
       Files.move(unfinished, copy, StandardCopyOption.ATOMIC_MOVE);
     } finally {
       Files.deleteIfExists(unfinished);
     }
   }
 
-  /** Fetches the parts of a file that a lookup needs: its index, its head and some blocks, see key_blocks.py. */
-  private void fetch(String name, Lookup lookup) throws IOException {
-    Path file = new Path(folder, name);
-    java.nio.file.Path copy = local(lookup.copy());
-    Files.createDirectories(copy.getParent());
-    try (FSDataInputStream in = files.open(file);
-        FileChannel out = FileChannel.open(copy, READ, WRITE, CREATE, TRUNCATE_EXISTING, SPARSE)) {
-      long end = files.list(file)[0].getLen();
+  /** Copies the parts of a file that a lookup needs: its index, its head and some blocks, see key_blocks.py. */
+  private static void copy(FSDataInputStream in, long end, Lookup lookup, java.nio.file.Path copy) throws IOException {
+    try (FileChannel out = FileChannel.open(copy, WRITE)) {
       long pieces = copy(in, out, end - Long.BYTES, end).getLong();
       ByteBuffer index = copy(in, out, end - TAIL - pieces * PIECE, end - Long.BYTES);
       long begin = 0;
@@ -209,11 +209,7 @@ final class RowFiles {
   /** Fetches what a task can do without. */
   private void fetchIfThere(String name, @OrNull Lookup lookup) {
     try {
-      if (lookup == null || Files.exists(local(name))) {
-        fetch(name);
-      } else {
-        fetch(name, lookup);
-      }
+      fetch(name, lookup);
     } catch (IOException | RuntimeException e) {
       LOG.warn("All events are read, because the remembered rows in {} cannot be read", new Path(folder, name), e);
     }
@@ -238,6 +234,13 @@ final class RowFiles {
       }
     } catch (IOException | RuntimeException e) {
       LOG.warn("The rows cannot be remembered in {}", new Path(folder, name), e);
+    }
+  }
+
+  /** Deletes the copy that a task had for a lookup; one that stays is removed when it is old, see states.py. */
+  private static void drop(@OrNull Lookup lookup) {
+    if (lookup != null) {
+      local(lookup.copy()).toFile().delete();
     }
   }
 
@@ -279,7 +282,7 @@ final class RowFiles {
       try {
         for (String name : before) {
           if (needed) {
-            files.fetch(name);
+            files.fetch(name, null);
           } else {
             files.fetchIfThere(name, lookup);
           }
@@ -290,11 +293,16 @@ final class RowFiles {
         } else if (after != null) {
           String name = after + SUFFIXES.get(0);
           FileTime time = time(name);
-          store = () -> files.storeIfNew(after, time, before.contains(name));
+          store = () -> {
+            if (lookup == null || !Files.exists(local(lookup.copy()))) { // else the task has read that
+              files.storeIfNew(after, time, before.contains(name));
+            }
+          };
         }
         return new Reader(python.createColumnarReader(mine.python()), store, lookup);
-      } catch (IOException e) {
-        throw new UncheckedIOException(e);
+      } catch (IOException | RuntimeException e) {
+        drop(lookup);
+        throw e instanceof RuntimeException unchecked ? unchecked : new UncheckedIOException((IOException) e);
       }
     }
   }
@@ -322,9 +330,7 @@ final class RowFiles {
     @Override
     public void close() throws IOException {
       super.close();
-      if (lookup != null) {
-        Files.deleteIfExists(local(lookup.copy()));
-      }
+      drop(lookup);
     }
   }
 }
