@@ -256,13 +256,16 @@ def test_a_stream_passes_changes_on(spark: SparkSession, scope: str, tmp_path: P
         query.option("checkpointLocation", str(tmp_path / "events")).toTable(events).awaitTermination()
 
 
-def test_a_batch_that_deletes_does_not_read_its_own_table(spark: SparkSession, scope: str) -> None:
+def test_a_batch_that_deletes_does_not_read_its_own_table(
+    spark: SparkSession, cluster: ClusterInfo, scope: str
+) -> None:
     table = create(spark, scope, "t", "id BIGINT, name STRING")
+    uris = {"controller-uri": cluster.controller_uri, "schema-registry-uri": cluster.registry_uri}
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
 
     def delete_by(rows: str) -> None:
         writer = spark.sql(f"SELECT *, id = 1 AS gone FROM {rows}").write.format("pravega").mode("append")
-        writer.options(scope=scope, stream="t").option("delete-column", "gone").save()
+        writer.options(**uris, scope=scope, stream="t").option("delete-column", "gone").save()
 
     with pytest.raises(PySparkException, match=r"'delete-column'='gone' is not supported in a batch .* use MERGE"):
         delete_by(table)
