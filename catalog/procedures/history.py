@@ -8,11 +8,9 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import ledger
 from pyspark_pravega.datasource.positions import points_in_time
 from pyspark_pravega.datasource.positions.tags import Tags
-from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
 from ..metadata.metadata_table import Rows, column
-from ..storage.spelling import prefix_table
 from ..writing.compaction import compact
 from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
@@ -104,9 +102,7 @@ def compact_history(call: Call) -> Rows:
     _RIGHTS,
 )
 def compact_changes(call: Call) -> Rows:
-    table = load_table(call.catalog.pravega, call.find_stream()).table
-    with prefix_table(call.catalog, table):
-        done = compact(call.catalog, table, truncate=call.is_set(_TRUNCATE))
+    done = compact(call.catalog, call.find_stream(), truncate=call.is_set(_TRUNCATE))
     yield done.rows, done.bytes_before, done.bytes_after, done.cut.to_text(), done.truncated, done.held_by
 
 

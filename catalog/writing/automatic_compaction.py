@@ -23,7 +23,6 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import encode_row
 from pyspark_pravega.datasource.insert.ledger import compute_row_number
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql import options as o
@@ -72,15 +71,16 @@ class AutomaticCompactions:
         most = None if text is None else o.COMPACT_AFTER.type.parse(text)
         if most is None:
             return
+        key = catalog.pravega.config.controller_uri, table.stream
         with self._lock:
-            key = catalog.pravega.config.controller_uri, table.stream
             if time.monotonic() < self._next.get(key, 0.0):
                 return
             self._next[key] = math.inf
-        arguments = (catalog, table.stream, most, catalog.hold())
+        arguments = (catalog, key, most, catalog.hold())
         threading.Thread(target=self._compact, args=arguments, name="compaction", daemon=True).start()
 
-    def _compact(self, catalog: Catalog, stream: Stream, most: int, release: Callable[[], None]) -> None:
+    def _compact(self, catalog: Catalog, key: tuple[str, Stream], most: int, release: Callable[[], None]) -> None:
+        _, stream = key
         pause = _AFTER_FAILURE_SECONDS
         try:
             compact_if_due(catalog, stream, most)
@@ -89,7 +89,7 @@ class AutomaticCompactions:
             LOG.warning("Stream %s was not compacted, which is tried again in %d s: %s", stream, pause, error)
         finally:
             with self._lock:
-                self._next[catalog.pravega.config.controller_uri, stream] = time.monotonic() + pause
+                self._next[key] = time.monotonic() + pause
             release()
 
 
@@ -103,7 +103,7 @@ def compact_if_due(catalog: Catalog, stream: Stream, most: int) -> None:
     grown = measure(catalog, stream) if last.end is None else count_bytes_after(catalog.pravega, last.end)
     if grown is not None and grown < most:
         return
-    done = compact(catalog, load_table(catalog.pravega, stream).table, truncate=False)
+    done = compact(catalog, stream, truncate=False)
     # Noted first: whatever becomes of the truncation, the rows are not repeated before that many bytes have come again.
     log.replace_companion(_NUMBER, LastCompaction(done.cut, find_end_now(catalog.pravega, stream).cut).make_row)
     held_by = None if last.cut is None else truncate_unless_held(catalog, last.cut)
@@ -112,6 +112,6 @@ def compact_if_due(catalog: Catalog, stream: Stream, most: int) -> None:
         stream,
         done.rows,
         done.bytes_before,
-        measure(catalog, stream),
+        done.bytes_after,
         "" if held_by is None else f"; consumer {held_by} holds older changes",
     )

@@ -11,19 +11,21 @@ So a compaction ends as soon as the stream has grown by more than the log says.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.conflicts import read_new_entries, select_new_events
-from pyspark_pravega.datasource.changes.rows.entries import name_value
+from pyspark_pravega.datasource.changes.conflicts import list_keys, read_new_entries, select_new_events
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
 from pyspark_pravega.datasource.insert.change_task import RepeatingWriter
@@ -36,14 +38,12 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, list_whole_segments
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.scan.reader import read_in_process
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
-from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenRead, resolve_read
 from pyspark_pravega.datasource.tables.primary_key import write_primary_key
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     ConcurrentChangeError,
     InvalidOptionError,
@@ -53,7 +53,9 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql import options as o
 
 from ..storage.catalogs import Catalog
+from ..storage.spelling import prefix_table
 from .open_writes import write_here
+from .row_changes import open_rows
 
 OPERATION = "COMPACT"
 """What the history calls its versions."""
@@ -63,6 +65,8 @@ _MOST_BYTES = 16 << 20
 """Bytes of rows that are put together, and of the events that one transaction has."""
 _FIRST_ROWS = 10_000
 """Rows of the first transaction, whose events show how many bytes a row has."""
+_Measurement: TypeAlias = tuple[Sequence[SegmentSlice], HeadRow | None]
+"""All that a stream has, and the head row that its commit log had then."""
 
 
 @dataclass(frozen=True)
@@ -80,23 +84,25 @@ class Compaction:
     held_by: str | None
 
 
-def compact(catalog: Catalog, table: StreamTable, *, truncate: bool) -> Compaction:
+def compact(catalog: Catalog, stream: Stream, *, truncate: bool) -> Compaction:
     """Repeat the rows of a table, and then, with `truncate`, remove the changes before them.
 
     Raises UnsupportedOperationError for a table of another kind, without a primary key, or with rows of a connector,
-    MalformedEventError for an event that cannot be read, ConcurrentChangeError if others have changed all rows or too
-    many of them, PermissionDeniedError for a user who may not write the commit log. What is repeated by then stays.
+    MalformedEventError for an event that cannot be read, ConcurrentChangeError if others have changed all rows or
+    append without the log, PermissionDeniedError for a user who may not write the log. What is repeated by then stays.
     """
-    pravega, stream = catalog.pravega, table.stream
-    opened = open_table(pravega, table, resolve_read(catalog.options, table, {}))
-    prepared = open_table(pravega, table, catalog.options(write={})).prepare_changes(PROCEDURE)
+    pravega, options = catalog.pravega, catalog.options(write={})
     size, cut = measure(catalog, stream), find_end_now(pravega, stream).cut
-    repetition = _Repetition(prepared)
-    if load_table(pravega, stream).table.schema != table.schema:
-        raise ConcurrentChangeError(f"The columns of stream {stream} have just been changed. Call {PROCEDURE} again.")
-    rows = repetition.run(opened.plan_scan(ScanRequest(StructType([StructField(FORMER_ROW, table.schema)]))))
-    repetition.check_end()
-    held_by = truncate_unless_held(catalog, cut) if truncate else None
+    log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+    measured = _measure_settled(pravega, stream, log)
+    # Loaded after that: rows that have been changed in a column added since count as changed.
+    table = load_table(pravega, stream).table
+    with prefix_table(catalog, table):
+        prepared = open_table(pravega, table, options).prepare_changes(PROCEDURE)
+        repetition = _Repetition(prepared, open_rows(catalog, prepared.table), log, measured)
+        opened = open_table(pravega, table, resolve_read(catalog.options, table, {}))
+        rows = repetition.run(opened.plan_scan(ScanRequest(StructType([StructField(FORMER_ROW, table.schema)]))))
+        held_by = truncate_unless_held(catalog, cut) if truncate else None
     return Compaction(cut, rows, size, measure(catalog, stream), truncate and held_by is None, held_by)
 
 
@@ -121,6 +127,11 @@ def measure(catalog: Catalog, stream: Stream) -> int:
     return count_bytes_after(catalog.pravega, catalog.pravega.controller.head(stream)) or 0
 
 
+def _measure_settled(pravega: Pravega, stream: Stream, log: CommitLog) -> _Measurement:
+    """Measure while no transaction is being committed, and each one that was committed has its version."""
+    return log.measure_settled_with_head(partial(list_whole_segments, pravega, stream), published_by=math.inf)
+
+
 def _count_bytes(head: HeadRow | None, stream: Stream) -> int:
     """Return the bytes that transactions of the log hold."""
     if head is None:
@@ -134,15 +145,14 @@ def _count_bytes(head: HeadRow | None, stream: Stream) -> int:
 
 
 class _Repetition:
-    """Repeats the rows of a table that others do not change in the meantime."""
+    """Repeats the rows of a table that others have not changed since it was `measured`."""
 
-    def __init__(self, prepared: TableKind) -> None:
-        self._prepared = prepared
-        self._read = OpenRead(prepared.pravega, prepared.table, prepared.options, BadEventRule())
+    def __init__(self, prepared: TableKind, read: OpenRead, log: CommitLog, measured: _Measurement) -> None:
+        pieces, head = measured
+        self._prepared, self._read, self._log = prepared, read, log
         self._write_keys = write_primary_key(prepared.table, prepared.table.schema)
-        self._log = CommitLog(prepared.pravega, prepared.stream)
-        slices, self._logged = self._measure()
-        self._ends = {piece.segment_id: piece.end for piece in slices}
+        self._ends = {piece.segment_id: piece.end for piece in pieces}
+        self._logged = _count_bytes(head, prepared.stream)
         self._changed = pa.array([], pa.large_string())
         """The keys of the rows that others have changed since then."""
         self._most = _FIRST_ROWS
@@ -150,51 +160,50 @@ class _Repetition:
 
     def run(self, planned: PlannedScan) -> int:
         """Write the rows that a scan finds; return their number."""
-        return sum(self._repeat(rows) for rows in self._read_rows(planned))
+        count = sum(self._repeat(rows) for rows in self._read_rows(planned))
+        self._select_new(self._measure())
+        return count
 
     def _read_rows(self, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
-        reader = planned.reader
-        assert isinstance(reader, PlannedReader)
         batches: list[pa.RecordBatch] = []
-        for partition in reader.planned:
-            for batch in reader.batches(partition):
-                batches.append(pa.RecordBatch.from_struct_array(batch.column(FORMER_ROW)))
-                if sum(one.nbytes for one in batches) >= _MOST_BYTES:
-                    yield _join(batches)
-                    batches = []
+        for batch in read_in_process(planned):
+            batches.append(pa.RecordBatch.from_struct_array(batch.column(FORMER_ROW)))
+            if sum(one.nbytes for one in batches) >= _MOST_BYTES:
+                yield _join(batches)
+                batches = []
         if batches:
             yield _join(batches)
 
     def _repeat(self, rows: pa.RecordBatch) -> int:
-        written = 0
-        while rows.num_rows:
-            part = rows.slice(0, self._most)
-            unchanged = part.filter(pc.invert(self._find_changed(part)))
+        keys, done, written = self._write_keys(rows), 0, 0
+        while done < len(keys):
+            most = min(self._most, len(keys) - done)
+            is_unchanged = pc.invert(self._are_changed(keys.slice(done, most)))
+            keys_of_part = keys.slice(done, most).filter(is_unchanged)
             try:
-                written += self._write(unchanged)
+                written += self._write(rows.slice(done, most).filter(is_unchanged), keys_of_part)
             except ConcurrentChangeError:
-                if not self._find_changed(unchanged).true_count:
+                if not self._are_changed(keys_of_part).true_count:
                     raise
-                self._most = max(1, part.num_rows // 2)
+                self._most = max(1, most // 2)
             else:
-                rows = rows.slice(part.num_rows)
+                done += most
         return written
 
-    def _write(self, rows: pa.RecordBatch) -> int:
+    def _write(self, rows: pa.RecordBatch, keys: pa.LargeStringArray) -> int:
         """Write rows in one transaction. Raises ConcurrentChangeError if others have changed one of them."""
         if not rows.num_rows:
             return 0
         prepared = self._prepared
 
         def check(_reports: Sequence[InsertMessage]) -> None:
-            here = list_whole_segments(prepared.pravega, prepared.stream, lambda measure: measure(None))
-            self._look(here, _count_bytes(self._log.head(), prepared.stream))
-            if self._find_changed(rows).true_count:
+            self._look((list_whole_segments(prepared.pravega, prepared.stream), self._log.head()))
+            if self._are_changed(keys).true_count:
                 raise ConcurrentChangeError(f"Others have changed rows of stream {prepared.stream} meanwhile.")
 
         insert = Insert.begin(prepared.pravega, prepared.table, write_settings(prepared.options))
         # The first look decodes the last transaction too, before others have to wait for this one.
-        request = CommitRequest(OPERATION, check=check, look_ahead=lambda _: self._look(*self._measure()))
+        request = CommitRequest(OPERATION, check=check, look_ahead=lambda _: self._look(self._measure()))
 
         def commit(reports: Sequence[InsertMessage]) -> int:
             count = insert.commit(reports, request)
@@ -204,39 +213,21 @@ class _Repetition:
 
         return write_here(insert, prepared.table.schema, iter([rows]), commit, RepeatingWriter)
 
-    def _look(self, pieces: Sequence[SegmentSlice], logged: int) -> None:
-        """Find out what others have changed since the last look.
+    def _measure(self) -> _Measurement:
+        return _measure_settled(self._prepared.pravega, self._prepared.stream, self._log)
 
-        The log has so many bytes. Raises ConcurrentChangeError if the stream has grown by more.
-        """
-        new, keys = self._select_new(pieces, logged), [self._changed]
-        for entries in read_new_entries(self._read, new):
-            names = self._read.table.schema.names
-            values = pa.table([entries.column(name_value(name)) for name in names], names=names)
-            keys += [self._write_keys(batch) for batch in values.combine_chunks().to_batches()]
+    def _look(self, measured: _Measurement) -> None:
+        """Find out what others have changed since the last look."""
+        new, keys = self._select_new(measured), [self._changed]
+        keys += [self._write_keys(list_keys(self._read, entries)) for entries in read_new_entries(self._read, new)]
         self._changed = pa.concat_arrays(keys)
         self._ends |= {piece.segment_id: piece.end for piece in new}
 
-    def check_end(self) -> None:
-        """Raise ConcurrentChangeError if another program has appended events since the last look."""
-        self._select_new(*self._measure())
-
-    def _measure(self) -> tuple[Sequence[SegmentSlice], int]:
-        """Measure the stream, and the bytes in all transactions of the log: no commit is between both."""
-        head: HeadRow | None = None
-
-        def measure_settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
-            nonlocal head
-            until = time.monotonic() + self._prepared.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
-            slices, head = self._log.measure_settled_with_head(measure, published_by=until)
-            return slices
-
-        slices = list_whole_segments(self._read.pravega, self._read.stream, measure_settled)
-        return slices, _count_bytes(head, self._read.stream)
-
-    def _select_new(self, pieces: Sequence[SegmentSlice], logged: int) -> Sequence[SegmentSlice]:
-        """Return the events since the last look, of which the log knows all."""
+    def _select_new(self, measured: _Measurement) -> Sequence[SegmentSlice]:
+        """Return the events since the last look. Raises ConcurrentChangeError if the log does not know all of them."""
+        pieces, head = measured
         new, stream = select_new_events(self._read, self._ends, pieces), self._read.stream
+        logged = _count_bytes(head, stream)
         if sum(piece.end - piece.start for piece in new) != logged - self._logged:
             raise ConcurrentChangeError(
                 f"While {PROCEDURE} ran, another program appended events to stream {stream} by itself, without "
@@ -247,8 +238,8 @@ class _Repetition:
         self._logged = logged
         return new
 
-    def _find_changed(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        return pc.is_in(self._write_keys(rows), self._changed)
+    def _are_changed(self, keys: pa.LargeStringArray) -> pa.BooleanArray:
+        return pc.is_in(keys, self._changed)
 
 
 def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from pyspark_pravega.sql import options as o
 from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
-from ..scan.reader import PlannedReader
+from ..scan.reader import read_in_process
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
 from ..tables.primary_key import KeyPositions, hash_primary_key, write_primary_key
@@ -76,11 +76,8 @@ def find_ends_without(read: OpenRead, keys: KeyPositions) -> Mapping[int, int]:
     """
     columns = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
     planned, write = plan_current_rows(read, WantedRows(columns)), write_primary_key(read.table, columns)
-    reader = planned.reader
-    assert isinstance(reader, PlannedReader)
-    for partition in reader.planned:
-        for rows in reader.batches(partition):
-            _refuse_existing(read, write(rows), keys)
+    for rows in read_in_process(planned):
+        _refuse_existing(read, write(rows), keys)
     return planned.tail
 
 
@@ -89,7 +86,7 @@ def check_still_without(read: OpenRead, ends: Mapping[int, int], keys: KeyPositi
     write = write_primary_key(read.table, read.table.schema)
     for entries in read_new_entries(read, find_new_events(read, ends)):
         written = entries.filter(pa.array(read_numbers(entries, "kind") != DELETED))
-        _refuse_existing(read, write(_list_keys(read, written)), keys)
+        _refuse_existing(read, write(list_keys(read, written)), keys)
 
 
 def _refuse_existing(read: OpenRead, texts: pa.LargeStringArray, keys: KeyPositions) -> None:
@@ -112,7 +109,7 @@ def check_conflicts(read: OpenRead, reads: StatementReads, keys: KeyPositions, i
     sieve = _make_sieve(reads.conditions, columns) if isolation is Isolation.SERIALIZABLE else None
     for entries in read_new_entries(read, find_new_events(read, reads.ends)):
         values = {name: entries.column(name_value(name)).combine_chunks() for name in columns.names}
-        if np.isin(hash_key(_list_keys(read, entries)), keys).any():
+        if np.isin(hash_key(list_keys(read, entries)), keys).any():
             raise _make_error(read, "changed rows that it changes too")
         if isolation is Isolation.SNAPSHOT:
             continue
@@ -131,7 +128,7 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
 
     Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
-    new = select_new_events(read, ends, list_whole_segments(read.pravega, read.stream, lambda measure: measure(None)))
+    new = select_new_events(read, ends, list_whole_segments(read.pravega, read.stream))
     if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return new
@@ -149,7 +146,8 @@ def select_new_events(read: OpenRead, ends: Mapping[int, int], pieces: Sequence[
     return drop_empty(replace(piece, start=ends.get(piece.segment_id, 0)) for piece in pieces)
 
 
-def _list_keys(read: OpenRead, entries: pa.Table) -> pa.RecordBatch:
+def list_keys(read: OpenRead, entries: pa.Table) -> pa.RecordBatch:
+    """Return the columns of the primary key of some changes."""
     key = list_key_columns(read.table.settings)
     return pa.RecordBatch.from_arrays([entries.column(name_value(name)).combine_chunks() for name in key], names=key)
 

@@ -59,13 +59,9 @@ def take_snapshot(
     return measure(end) if end is not None else measure_settled(measure)
 
 
-def list_whole_segments(
-    pravega: Pravega,
-    stream: Stream,
-    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
-) -> list[SegmentSlice]:
-    """Return all that a stream has, with the segments that have no events; see `take_snapshot`."""
-    return measure_settled(lambda until: _list_slices(pravega, stream, None, until, False))
+def list_whole_segments(pravega: Pravega, stream: Stream, until: StreamCut | None = None) -> list[SegmentSlice]:
+    """Return all that a stream has now, or up to a cut, with the segments that have no events."""
+    return _list_slices(pravega, stream, None, until, False)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql.types import StructType
 
@@ -97,15 +98,8 @@ def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | 
 def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Measured:
     pravega, stream, options = opened.pravega, opened.stream, opened.options
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-    head = None
-
-    def measure_settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
-        nonlocal head
-        slices, head = log.measure_settled_with_head(measure)
-        return slices
-
     if start is None and end is None:
-        pieces = list_whole_segments(pravega, stream, measure_settled)
+        pieces, head = log.measure_settled_with_head(partial(list_whole_segments, pravega, stream))
         return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces})
     slices = take_snapshot(
         pravega,
@@ -113,9 +107,9 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) 
         start=start,
         end=end,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
-        measure_settled=measure_settled,
+        measure_settled=log.measure_settled,
     )
-    return Measured(slices, head)
+    return Measured(slices)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from .division import PartSize
 from .event_plan import EventScanPlan
 from .noted_borders import BorderNotes, NotedBorders
 from .places import Span
+from .planned_scan import PlannedScan
 from .slice_decoder import SliceDecoder, make_event_decoder
 
 LOG = logging.getLogger(__name__)
@@ -111,6 +112,14 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
+
+
+def read_in_process(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
+    """Read what was planned in this process, one partition after the other."""
+    reader = planned.reader
+    assert isinstance(reader, PlannedReader)
+    for partition in reader.planned:
+        yield from reader.batches(partition)
 
 
 @dataclass
