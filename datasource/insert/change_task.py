@@ -100,14 +100,14 @@ class _Changes(TaskRows):
         payloads = cast(ChangeEncoder, self._encoder).encode_changes(changes)
         is_written = payloads.is_valid()
         rows = _choose_rows(changes).filter(is_written)
-        self._counts.update(changes.operations.filter(is_written).to_pylist())
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
         self._output.take_filled()
         self._note(rows)
-        self._note_created(pa.RecordBatch.from_struct_array(changes.after.filter(pc.equal(changes.operations, CREATE))))
+        self._note_letters(changes.operations.filter(is_written))
 
-    def _note_created(self, rows: pa.RecordBatch) -> None:
-        """Note those of the rows that are written which are new, if that matters."""
+    def _note_letters(self, letters: pa.StringArray) -> None:
+        """Note the letters of the changes whose rows were noted last."""
+        self._counts.update(letters.to_pylist())
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
@@ -128,8 +128,9 @@ class _ChangedRows(_Changes, _KeyedRows):
         self._chars = [name for name in self._key if isinstance(spec.table.schema[name].dataType, CharType)]
         self._created: list[KeyPositions] = []
 
-    def _note_created(self, rows: pa.RecordBatch) -> None:
-        self._created.append(self._hash(rows))
+    def _note_letters(self, letters: pa.StringArray) -> None:
+        super()._note_letters(letters)
+        self._created.append(self._keys[-1][pc.equal(letters, CREATE).to_numpy(zero_copy_only=False)])
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
