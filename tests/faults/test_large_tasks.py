@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests.faults.campaign import Campaign, Harm
-from tests.faults.director import Director, Driver, Network, network_of
+from tests.faults.director import Director, Driver, Network
 from tests.faults.oracle import Feeder, Tables, check_copy
 from tests.faults.points import POINTS_OF_LARGE_TASKS
 
@@ -38,13 +38,6 @@ WHILE_COPYING = ("service", "connection", "server")
 @pytest.fixture
 def tables(spark: SparkSession, scope: str) -> Tables:
     return Tables(spark, scope, others=("large",))
-
-
-@pytest.fixture
-def network(client_config: ClientConfig, cluster: ClusterInfo, tables: Tables) -> Iterator[Network]:
-    """The cluster behind proxies."""
-    with network_of(client_config, cluster, tables.streams[0]) as made:
-        yield made
 
 
 def short() -> list[Harm]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests.faults.campaign import OF_THE_DRIVER, Campaign, report
-from tests.faults.director import Director, Driver, Network, network_of
+from tests.faults.director import Director, Driver, Network
 from tests.faults.oracle import Feeder, Reader, Tables, check, check_at_least_once, check_copy
 from tests.faults.points import OTHER_POINTS, POINTS
 
@@ -35,13 +34,6 @@ SEEDS = int(os.environ.get("PYSPARK_PRAVEGA_FAULT_SEEDS", "6"))
 @pytest.fixture
 def tables(spark: SparkSession, scope: str) -> Tables:
     return Tables(spark, scope, others=OTHER_QUERIES)
-
-
-@pytest.fixture
-def network(client_config: ClientConfig, cluster: ClusterInfo, tables: Tables) -> Iterator[Network]:
-    """The cluster behind proxies."""
-    with network_of(client_config, cluster, tables.streams[0]) as made:
-        yield made
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests.faults.campaign import Campaign, report
-from tests.faults.director import Director, Driver, Network, network_of
+from tests.faults.director import Director, Driver, Network
 from tests.faults.oracle import Feeder, Reader, Tables, check, check_at_least_once, check_copy
 from tests.faults.points import OTHER_POINTS, POINTS
 
@@ -29,13 +28,6 @@ MANY = {"service": 12, "worker": 20, "connection": 16, "server": 18}
 @pytest.fixture
 def tables(spark: SparkSession, scope: str) -> Tables:
     return Tables(spark, scope, others=(*ONCE, "plain"))
-
-
-@pytest.fixture
-def network(client_config: ClientConfig, cluster: ClusterInfo, tables: Tables) -> Iterator[Network]:
-    """The cluster behind proxies."""
-    with network_of(client_config, cluster, tables.streams[0]) as made:
-        yield made
 
 
 @pytest.mark.faults

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from tests.datasource.insert.test_atomicity import open_transactions, wait_until
 from tests.datasource.insert.test_long_faults import SPECULATING
 from tests.faults import counts
 from tests.faults.campaign import Campaign, report
-from tests.faults.director import OUTLIVED, Director, Driver, Network, network_of
+from tests.faults.director import OUTLIVED, Director, Driver, Network
 from tests.faults.oracle import Feeder, Tables
 from tests.faults.points import POINTS, POINTS_OF_STATEMENTS, Point
 from tests.faults.test_epochs import Harmed, harmed
@@ -45,13 +44,6 @@ def tables(spark: SparkSession, scope: str) -> Tables:
     tables = Tables(spark, scope)
     counts.create(tables)
     return tables
-
-
-@pytest.fixture
-def network(client_config: ClientConfig, cluster: ClusterInfo, tables: Tables) -> Iterator[Network]:
-    """The cluster behind proxies."""
-    with network_of(client_config, cluster, tables.streams[0]) as made:
-        yield made
 
 
 @pytest.mark.faults
