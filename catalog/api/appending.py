@@ -294,14 +294,15 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         epoch = find_epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
-        checked = make_commit(catalog, Statement(table, "INSERT", None, Conflict.of(table.settings)))
+        writer, request = prepared.choose_writer(), None
+        if writer is not InsertWriter:
+            request = make_commit(catalog, Statement(table, "INSERT", None, Conflict.of(table.settings)))
         insert = Insert.begin(pravega, table, write_settings(options))
-        writer = prepared.choose_writer()
 
         def commit(reports: Sequence[InsertMessage]) -> int:
             if epoch is not None:
                 return commit_epoch(insert, reports, epoch)
-            return insert.commit(reports, None if writer is InsertWriter else checked)
+            return insert.commit(reports, request)
 
         return write_here(insert, columns, batches, commit, writer)
 

@@ -132,8 +132,7 @@ class InsertEnd:
     """How an INSERT is committed: its handle, the pickled reports of its tasks in base64, its epoch if it has one.
 
     `again` says that an earlier service process may have committed it already. An `epoch` is committed once, however
-    often it is written. `statement` is how one that changes rows is
-    committed.
+    often it is written. `statement` is how one that changes rows is committed.
     """
 
     handle: InsertHandle

@@ -5,7 +5,7 @@ the order of their keys' slots. After them comes an index: the end of each piece
 and its checksum. The checksum of the index and the number of pieces follow. RowFiles.java fetches pieces by it.
 
 The next file takes over the blocks, without the keys that have changed, and has other blocks for these. When it would
-have too many, its entries are `scattered`, and are put together anew.
+have too many, its entries are `scattered`, and all of them are sorted into new blocks.
 """
 
 from __future__ import annotations

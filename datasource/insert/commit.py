@@ -63,9 +63,9 @@ class CommitRequest:
     row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
     write the log can commit with one. `writer` notes the event time that the rows have reached, and will note later
     ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's; see
-    `choose_noted_time`. `check` gets the messages of the tasks, and may
-    refuse the commit when no other one can come before it; then too, only a user who
-    may write the log can commit. `look_ahead` gets them before the transaction waits for its turn, for what takes long.
+    `choose_noted_time`. `check` gets the messages of the tasks, and may refuse the commit when no other one can come
+    before it; then too, only a user who may write the log can commit. `look_ahead` gets them before the transaction
+    waits for its turn, for what takes long.
     """
 
     operation: str = "INSERT"

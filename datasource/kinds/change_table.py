@@ -59,14 +59,15 @@ class ChangeTable(TableKind):
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         checked = check_settings(columns, settings.format_settings)
-        asks_for_keys = {
+        needs_key = {
             o.INSERT_CONFLICT.key: Conflict.of(checked) is Conflict.FAIL,
             o.COMPACT_AFTER.key: o.COMPACT_AFTER.key in checked,
         }
-        for name in (name for name, asks in asks_for_keys.items() if asks and not list_key_columns(checked)):
-            raise InvalidOptionError(
-                f"'{name}'='{checked[name]}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
-            )
+        for name, needs in needs_key.items():
+            if needs and not list_key_columns(checked):
+                raise InvalidOptionError(
+                    f"'{name}'='{checked[name]}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
+                )
         return replace(settings, format_settings=checked)
 
     @classmethod

@@ -97,7 +97,7 @@ class _Latest(Reduction):
     def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names, left_out: LeftOut) -> None:
         self._key, self._columns, self._names, self._left_out = tuple(key), tuple(columns), names, left_out
         self.renews = False
-        """Whether the entries to keep are put together anew, those of keys without new ones too."""
+        """Whether all entries are kept in a new order, also those of keys without new entries."""
 
     def has_to_read_all(self) -> bool:
         return self.renews

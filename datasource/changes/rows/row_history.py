@@ -57,7 +57,7 @@ class RowState:
     """The state of rows at the end of a history: their last entries, and the origins that the numbers in these mean.
 
     `cleared` are the truncations so far. Entries may come from several files, see `Former`. `events` is a JSON value
-    that says from which events they come, where that matters. Entries that are `scattered` should be put together anew.
+    that says from which events they come, where that matters. `scattered` entries should be sorted again.
     """
 
     origins: Sequence[str]
