@@ -90,6 +90,7 @@ class Pravega:
         self._lock = threading.RLock()  # its holder may be the first to use a service
         self._registries: dict[str | None, SchemaRegistry] = {}
         self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
+        self._closed = False
 
     def __getattr__(self, name: str) -> Any:
         """Make the services when the first of them is used."""
@@ -102,6 +103,7 @@ class Pravega:
 
         with self._lock:
             if "controller" not in vars(self):
+                self._check_open()
                 controller = Controller(self.config, self._of_controller)
                 tokens = DelegationTokens(controller)
                 segments = SegmentStore(self.config, controller, tokens)
@@ -135,17 +137,23 @@ class Pravega:
         """
         with self._lock:
             if namespace not in self._registries:
+                self._check_open()
                 from .registry.schema_registry import SchemaRegistry
 
                 self._registries[namespace] = SchemaRegistry(self.config, namespace, self._of_registry)
             return self._registries[namespace]
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections. Calls in other threads fail, or end their connections themselves."""
         with self._lock:
+            self._closed = True
             for service in (vars(self).get("segments"), vars(self).get("controller"), *self._registries.values()):
                 if service is not None:
                     service.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the client is closed; connect again")
 
     def __enter__(self) -> Pravega:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -74,7 +75,7 @@ class HttpServer:
             trust_env=False,
             limits=httpx.Limits(max_keepalive_connections=_KEPT, keepalive_expiry=None),
         )
-        self._closed = False
+        self._closed = threading.Event()
 
     def request(
         self,
@@ -92,13 +93,15 @@ class HttpServer:
         answer. Raises the errors of httpx, and OSError if there is no connection.
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
-        if self._closed:
+        if self._closed.is_set():
             raise RuntimeError("the client is closed; connect again")
         timeout = {"timeout": httpx.Timeout(seconds).as_dict()}
         request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:
             with closing(self._transport.handle_request(request)) as answer:
                 answer.read()
+            if self._closed.is_set():  # since this request began: the transport may not know its connection any more
+                answer.extensions["network_stream"].close()
         except httpx.ConnectError as error:
             if (reason := _find_system_error(error)) is not None:
                 raise reason from error
@@ -108,7 +111,7 @@ class HttpServer:
 
     def close(self) -> None:
         """Close the connections. Requests that wait for an answer fail, and so do later ones."""
-        self._closed = True
+        self._closed.set()
         self._transport.close()
 
 

@@ -217,10 +217,10 @@ class Commit:
         try:
             left = max(0.0, self._deadline - time.monotonic())
             self._target.commit(left, self._noted, self._make_merge_check())
-        except TransactionNotOpenError:
+        except TransactionNotOpenError as error:
             if self._is_logged:
                 self._withdraw()
-            raise
+            raise self._settings.unit.make_ended_error(error) from error
         self.step = Step.KNOWN
         if self._noted is not None and self._noted[0] == INSERTS:
             clean_up(lambda: remove_inserts(self._pravega, self._stream))

@@ -14,6 +14,7 @@ from pyspark_pravega.errors import (
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    TransactionNotOpenError,
     TransactionOutcomeUnknownError,
 )
 
@@ -55,6 +56,10 @@ class Unit(Enum):
     def write_again(self) -> str:
         """Say that none of its rows is visible, and how to write them after all."""
         return f"{self.nothing_visible}; {self.next_step}"
+
+    def make_ended_error(self, why: PravegaError) -> TransactionNotOpenError:
+        """Make the error for a transaction that has ended without its rows."""
+        return TransactionNotOpenError(f"{why.message}. {self.next_step.capitalize()}.")
 
 
 def clean_up(step: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
         pravega.segments.seal_segments(stream, ids, transaction.id)
         infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
-        raise TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
+        raise unit.make_ended_error(transaction.explain_end())
     return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, Rule, SchemaInfo, VersionInfo
@@ -328,6 +329,31 @@ def test_nobody_listens(client_config: ClientConfig) -> None:
         with other_address(client_config, uri) as registry:
             with pytest.raises(ServerUnavailableError, match="gave up after .* tries"):
                 registry.groups()
+
+
+def test_a_request_that_outlives_its_client_leaves_no_connection(
+    client_config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, connect, opened = SchemaRegistry(client_config, None), socket.create_connection, []
+
+    def connect_late(*arguments: Any, **options: Any) -> socket.socket:
+        registry.close()
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(socket, "create_connection", connect_late)
+    registry.groups()
+    assert [connection.fileno() for connection in opened] == [-1]
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        registry.groups()
+
+
+def test_a_closed_client_opens_nothing(client_config: ClientConfig) -> None:
+    pravega = Pravega(client_config)
+    pravega.close()
+    for use in (pravega.registry, lambda: pravega.controller):
+        with pytest.raises(RuntimeError, match="the client is closed; connect again"):
+            use()
 
 
 def answering(*replies: bytes) -> tuple[socket.socket, str]:

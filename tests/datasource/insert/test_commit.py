@@ -131,16 +131,24 @@ def test_a_task_without_servers_says_that_nothing_is_visible(begin: Callable[[],
             writer.write(iter([batch]))
 
 
-def test_a_micro_batch_that_came_to_nothing_names_its_query(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_micro_batch_that_came_to_nothing_names_its_query(
+    pravega: Pravega, begin: Callable[[], Insert], is_sealed: bool
+) -> None:
     insert = begin()
     transaction = insert.transaction
     batch = Insert(pravega, insert.table, transaction, replace(SETTINGS, unit=Unit.MICRO_BATCH))
     message = write(batch, ROWS)
-    pravega.controller.abort_transaction(transaction.stream, transaction.id)
+
+    def abort(*_: object) -> None:
+        pravega.controller.abort_transaction(transaction.stream, transaction.id)
+
+    if not is_sealed:
+        abort()
     with pytest.raises(
         TransactionNotOpenError, match="aborted.*Start the query again, and it continues from its check"
     ):
-        batch.commit([message])
+        batch.commit([message], CommitRequest(look_ahead=abort))
 
 
 def test_what_cannot_be_told_apart_is_aborted(pravega: Pravega, begin: Callable[[], Insert]) -> None:
