@@ -1,4 +1,4 @@
-"""Scans the current rows of a table of changes: one partition for each group of segments that share keys."""
+"""Scans the current rows of a table of changes: one partition for each group of segments that share keys, or a few."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .group_reader import (
     make_batches,
     report_left_out,
 )
-from .remembered_rows import RememberedPartition, find_asked_slots, find_folder, remember
+from .remembered_rows import RememberedGroup, RememberedPartition, find_asked_slots, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
 from .rows.names import NUMBERS
@@ -41,13 +41,14 @@ from .truncations import SearchNeeded, find_truncations
 
 
 class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPartition]):
-    """One partition for each group, which folds the changes of its segments."""
+    """Folds the changes of the segments of each group."""
 
     def batches(self, partition: GroupPartition | RememberedPartition) -> Iterator[pa.RecordBatch]:
-        """Read the current rows of the group's keys."""
+        """Read the current rows of the keys of its groups."""
         plan, counts = self._plan, Counts()
         if isinstance(partition, RememberedPartition):
-            yield from _read_remembered(plan, partition, counts)
+            for group in partition.groups:
+                yield from _read_remembered(plan, group, counts)
         elif list_key_columns(plan.table.settings):
             yield from _read_group(plan, partition, counts)
         else:
@@ -55,27 +56,27 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
         yield from plan.list_count_batches(counts)
 
 
-def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+def _read_remembered(plan: GroupPlan, group: RememberedGroup, counts: Counts) -> Iterator[pa.RecordBatch]:
     """Read the events after a state, and write the state after these. It has all columns, for any query.
 
     A scan by key writes none. Its rows of other keys may not be those of all events; the query's conditions drop them.
     """
     key = list_key_columns(plan.table.settings)
     with ExitStack() as opened:
-        state = opened.enter_context(partition.recall(changing=FORMER_ROW in plan.schema.names))
-        if state is None and partition.after is None:
-            yield from _read_group(plan, partition.events, counts)
+        state = opened.enter_context(group.recall(changing=FORMER_ROW in plan.schema.names))
+        if state is None and group.after is None:
+            yield from _read_group(plan, group.events, counts)
             return
         rows = opened.enter_context(_begin_rows(plan, plan.table.schema, state))
-        events = partition.events if state is None else partition.without(state)
+        events = group.events if state is None else group.without(state)
         if state is not None and not events.pieces:
             yield from make_batches(plan, rows.rows_among(_select_columns(plan, state)))
             return
         _feed_rows(plan, rows, events, plan.table.schema, counts)
         keep = None
-        if partition.after is not None and (state is None or partition.lookup is None):
-            left = rows.state(piece.segment_id for piece in partition.events.pieces)
-            keep = opened.enter_context(partition.write(left, key))
+        if group.after is not None and (state is None or group.lookup is None):
+            left = rows.state(piece.segment_id for piece in group.events.pieces)
+            keep = opened.enter_context(group.write(left, key))
         yield from make_batches(plan, rows.rows(keep))
         report_left_out(plan, rows.left_out, counts)
 

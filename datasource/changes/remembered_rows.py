@@ -48,10 +48,15 @@ _MOST_KEYS = 1000
 """Most keys that are looked up: more are in too many blocks."""
 _MOST_NEW_BYTES = 8 << 20
 """Most bytes of a group's newer events that scans by key read again and again."""
+_SHARED_GROUPS = 8
+_SHARED_SLOTS = 4
+_SHARED_BYTES = 1 << 20
+"""Most groups in which a task looks keys up, slots that it looks for, and bytes of newer events that it reads: to begin
+another task takes as long."""
 
 
 @dataclass
-class RememberedPartition(InputPartition):
+class RememberedGroup:
     """The events of a group, the file of a state that may go before some of them, and the name of the state to write.
 
     `origin` is what a state of the group depends on besides its events. Of a state `before`, a scan by key needs what
@@ -63,6 +68,11 @@ class RememberedPartition(InputPartition):
     before: str | None
     after: str | None
     lookup: Lookup | None = None
+
+    @property
+    def files(self) -> TaskFiles:
+        """Return the files that the task needs for it."""
+        return TaskFiles(() if self.before is None else (self.before,), self.after, self.lookup)
 
     @contextmanager
     def recall(self, *, changing: bool = False) -> Iterator[RowState | None]:
@@ -121,6 +131,13 @@ class RememberedPartition(InputPartition):
             yield lambda entries: writer.add(replace(state, entries=[[entries]]))
 
 
+@dataclass
+class RememberedPartition(InputPartition):
+    """The groups that one task reads, one after the other."""
+
+    groups: tuple[RememberedGroup, ...]
+
+
 def find_folder(read: OpenRead) -> str | None:
     """Return the folder of the states of a table; None if its rows are not to be remembered.
 
@@ -173,7 +190,8 @@ def remember(
     `files` are those in the `folder`. Only rows of keys in some `slots` are needed, if any are given.
     """
     identity, created = _identify(read), _find_creation(read, partitions)
-    remembered, kept = [], set()
+    remembered: list[RememberedPartition] = []
+    kept, shared_bytes = set(), 0
     for partition in partitions:
         first, time = partition.pieces[0], created.get(partition.pieces[0].segment_id)
         # Another cluster at this address begins with the same numbers of segments, and retention removes events.
@@ -185,13 +203,26 @@ def remember(
         before = next((file for file in states if read_number(file) <= size), None)
         if time is None:
             before, name = None, ""
-        lookup = None
-        if slots is not None and before is not None and size - read_number(before) <= _MOST_NEW_BYTES:
+        lookup, newer = None, size if before is None else size - read_number(before)
+        if slots is not None and before is not None and newer <= _MOST_NEW_BYTES:
             lookup = Lookup(slots, f".{uuid4()}")
-        remembered.append(RememberedPartition(partition, origin, before, name if name and write else None, lookup))
-    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after, one.lookup) for one in remembered]
+        group = RememberedGroup(partition, origin, before, name if name and write else None, lookup)
+        shared_bytes += newer
+        if remembered and _can_join(remembered[-1], group) and shared_bytes <= _SHARED_BYTES:
+            remembered[-1] = RememberedPartition((*remembered[-1].groups, group))
+        else:
+            remembered.append(RememberedPartition((group,)))
+            shared_bytes = newer
+    tasks = [tuple(one.files for one in partition.groups) for partition in remembered]
     obsolete = [file for file in files if is_state(file) and file not in kept] if write else []
     return remembered, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
+
+
+def _can_join(partition: RememberedPartition, group: RememberedGroup) -> bool:
+    """Return whether the task of some groups may look keys up in another one too."""
+    lookups = [one.lookup for one in (*partition.groups, group)]
+    few = all(one is not None and len(one.slots) <= _SHARED_SLOTS for one in lookups)
+    return few and len(lookups) <= _SHARED_GROUPS
 
 
 def _is_of_group(file: str, name: str) -> bool:

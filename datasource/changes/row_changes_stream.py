@@ -131,7 +131,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         for name in [states.name_after(group, before[group])]
     ]
     reader = ChangesReader(ChangesPlan(plan, changes.bounds(), truncations, old), partitions)
-    tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
+    tasks = [(TaskFiles(tuple(name for files in part.before for name in files), part.after),) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),
         **measure_extent(new),
@@ -192,7 +192,7 @@ class _States:
         self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
         return name
 
-    def plan_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
+    def plan_rows(self, tasks: Sequence[tuple[TaskFiles, ...]]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
         obsolete = self._next.obsolete(self._files, self._batch.checkpoint.retain)
         return PlannedRows(self._next.number, self._next.to_json(), tuple(obsolete), tuple(tasks))

@@ -33,7 +33,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The files of rows that a task needs, and the beginning of the name of the file that it writes, if it does."""
+    """The files of rows that a task needs for a group, and the beginning of the name of the one that it may write."""
 
     before: tuple[str, ...]
     after: str | None
@@ -44,15 +44,15 @@ class TaskFiles:
 class PlannedRows:
     """What the checkpoint of a stream of changes knows of rows after a batch, see `changes/states.py`.
 
-    `known` is that as text, after the batch with this `number`; `obsolete` are files that are no longer needed. There
-    is an element of `tasks` for each partition. A scan of current rows has a `folder` instead, whose files its planning
+    `known` is that as text, after the batch with this `number`; `obsolete` are files that are no longer needed. `tasks`
+    has the files of each partition's groups. A scan of current rows has a `folder` instead, whose files its planning
     must know, and nothing else is known of it: see `changes/remembered_rows.py`.
     """
 
     number: int
     known: str | None
     obsolete: tuple[str, ...]
-    tasks: tuple[TaskFiles, ...]
+    tasks: tuple[tuple[TaskFiles, ...], ...]
     folder: str | None = None
 
 

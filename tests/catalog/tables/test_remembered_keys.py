@@ -85,6 +85,26 @@ def test_a_key_is_read_from_its_block(table: Table, remembering: str) -> None:
     assert table.rows("id, w", where) == rows and table.read == 0
 
 
+def test_a_task_looks_few_keys_up_in_several_segments(table: Table, remembering: str) -> None:
+    table.create(12)
+    fill(table, 600)
+    assert table.rows("count(*)") == [(600,)]
+    written = stamps(table)
+    table.states()[3].write_bytes(b"?" * 1000)
+    table.states()[3].with_name(f".{table.states()[3].name}.crc").unlink()
+    forget(table.spark)
+    assert table.rows("id", "WHERE id IN (7, 8)") == [(7,), (8,)] and table.read < table.size() / 4
+    assert len({*stamps(table)} - {*written}) == 1, "the task has written the state of one segment again"
+    assert table.rows("id", "WHERE id IN (7, 8)") == [(7,), (8,)] and table.read == 0
+    written = stamps(table)
+    fill(table, 1, begin=600)
+    for keys, tasks in ([7], 2), ([*range(597, 601)], 2), ([*range(100, 111)], 12):
+        rows = table.spark.table(remembering).where(f"id IN ({', '.join(map(str, keys))})").select("id")
+        assert sorted(row.id for row in rows.collect()) == keys
+        assert rows.rdd.getNumPartitions() == tasks
+    assert stamps(table) == written
+
+
 def test_a_join_looks_keys_up(table: Table, remembering: str) -> None:
     table.create(1)
     fill(table)

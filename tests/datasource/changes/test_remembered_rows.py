@@ -14,7 +14,7 @@ import pytest
 from pyspark_pravega.datasource.changes import key_blocks
 from pyspark_pravega.datasource.changes.group_reader import GroupPartition
 from pyspark_pravega.datasource.changes.key_blocks import find_slots
-from pyspark_pravega.datasource.changes.remembered_rows import RememberedPartition
+from pyspark_pravega.datasource.changes.remembered_rows import RememberedGroup
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
@@ -32,12 +32,12 @@ def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 
-def partition(end: int, before: str | None, after: str | None, segment: int = 0) -> RememberedPartition:
-    return RememberedPartition(GroupPartition((SegmentSlice(segment, 0, end),), {}, ""), "origin", before, after)
+def partition(end: int, before: str | None, after: str | None, segment: int = 0) -> RememberedGroup:
+    return RememberedGroup(GroupPartition((SegmentSlice(segment, 0, end),), {}, ""), "origin", before, after)
 
 
 def scan(
-    part: RememberedPartition, events: Sequence[Event], clearings: Sequence[Clearing] = (), memory: int = LARGE
+    part: RememberedGroup, events: Sequence[Event], clearings: Sequence[Clearing] = (), memory: int = LARGE
 ) -> tuple[dict[int, str], int]:
     """Scan all events of a segment, as a task does. Return the rows, and how many events were read."""
     with part.recall() as state, CurrentRows(["id"], ["v"], memory) as rows:
@@ -63,7 +63,7 @@ def scan(
     return {row[name_value("id")]: row[name_value("v")] for row in found}, len(events) - begin
 
 
-def look_up(part: RememberedPartition, events: Sequence[Event], clearings: Sequence[Clearing], keys: set[int]) -> None:
+def look_up(part: RememberedGroup, events: Sequence[Event], clearings: Sequence[Clearing], keys: set[int]) -> None:
     """Compare the rows of some keys, by their blocks and newer events, with those that all events lead to."""
     asked = pa.table({name_value("id"): pa.array(sorted(keys), pa.int64())})
     part = replace(part, lookup=Lookup(tuple(find_slots(asked, ["id"]).tolist()), ".copy"))
@@ -239,7 +239,7 @@ def test_a_file_that_is_missing_or_of_other_events_is_not_used() -> None:
 def test_a_state_of_segments_before_they_were_merged_goes_before_the_others() -> None:
     scan(partition(3, None, "q-0-000000003-x"), EVENTS)
     pieces = (SegmentSlice(0, 0, 3), SegmentSlice(1, 0, 5), SegmentSlice(7, 0, 2))
-    merged = RememberedPartition(GroupPartition(pieces, {}, ""), "origin", "q-0-000000003-x.whole", None)
+    merged = RememberedGroup(GroupPartition(pieces, {}, ""), "origin", "q-0-000000003-x.whole", None)
     with merged.recall() as state:
         assert state is not None and merged.without(state).pieces == pieces[1:]
 

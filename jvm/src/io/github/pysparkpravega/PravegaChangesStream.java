@@ -51,9 +51,8 @@ final class PravegaChangesStream extends PravegaStream {
     List<BlockManagerId> executors = executors();
     // Without events there is one partition, which reads nothing and has no files.
     for (int index = 0; index < planned.tasks().size(); index++) {
-      TaskFiles task = planned.tasks().get(index);
       String[] homes = homes(plan.affinities().get(index), executors);
-      partitions[index] = new RowFiles.Partition(partitions[index], homes, task);
+      partitions[index] = new RowFiles.Partition(partitions[index], homes, planned.tasks().get(index));
     }
     rows.know(planned.number(), end.json(), planned.known());
     planned.obsolete().forEach(rows::delete);

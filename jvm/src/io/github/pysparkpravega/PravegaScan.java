@@ -193,7 +193,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   public InputPartition[] planInputPartitions() {
     InputPartition[] partitions = partitions(tasks());
     // Without events there is one partition, which reads nothing and has no files.
-    List<TaskFiles> tasks = plan.rows() == null ? List.of() : plan.rows().tasks();
+    List<List<TaskFiles>> tasks = plan.rows() == null ? List.of() : plan.rows().tasks();
     for (int index = 0; index < tasks.size(); index++) {
       partitions[index] = new RowFiles.Partition(partitions[index], new String[0], tasks.get(index));
     }

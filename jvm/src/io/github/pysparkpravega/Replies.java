@@ -48,7 +48,7 @@ interface Replies {
   record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}
   record Lookup(int[] slots, String copy) implements Serializable {}
   record TaskFiles(String[] before, @OrNull String after, @OrNull Lookup lookup) implements Serializable {}
-  record PlannedRows(int number, @OrNull String known, List<String> obsolete, List<TaskFiles> tasks,
+  record PlannedRows(int number, @OrNull String known, List<String> obsolete, List<List<TaskFiles>> tasks,
       @OrNull String folder) {}
   record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,
       long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,

@@ -206,6 +206,33 @@ final class RowFiles {
     throw new UncheckedIOException(new FileNotFoundException("The task did not write its state " + state));
   }
 
+  /** Fetches the files of a task for one group, and returns what stores the new one. */
+  private Runnable fetch(TaskFiles task, boolean needed) throws IOException {
+    String after = task.after();
+    Lookup lookup = task.lookup();
+    List<String> before = List.of(task.before());
+    for (String name : before) {
+      if (needed) {
+        fetch(name, null);
+      } else {
+        fetchIfThere(name, lookup);
+      }
+    }
+    if (after == null) {
+      return () -> {};
+    }
+    if (needed) {
+      return () -> store(after);
+    }
+    String name = after + SUFFIXES.get(0);
+    FileTime time = time(name);
+    return () -> {
+      if (lookup == null || !Files.exists(local(lookup.copy()))) { // else the task has read that
+        storeIfNew(after, time, before.contains(name));
+      }
+    };
+  }
+
   /** Fetches what a task can do without. */
   private void fetchIfThere(String name, @OrNull Lookup lookup) {
     try {
@@ -237,10 +264,12 @@ final class RowFiles {
     }
   }
 
-  /** Deletes the copy that a task had for a lookup; one that stays is removed when it is old, see states.py. */
-  private static void drop(@OrNull Lookup lookup) {
-    if (lookup != null) {
-      local(lookup.copy()).toFile().delete();
+  /** Deletes the copies that a task had for lookups; one that stays is removed when it is old, see states.py. */
+  private static void drop(List<TaskFiles> tasks) {
+    for (TaskFiles task : tasks) {
+      if (task.lookup() != null) {
+        local(task.lookup().copy()).toFile().delete();
+      }
     }
   }
 
@@ -255,8 +284,8 @@ final class RowFiles {
     return directory.toPath().resolve(LOCAL).resolve(name);
   }
 
-  /** A partition of Python with the files of its task. */
-  record Partition(InputPartition python, String[] homes, TaskFiles task) implements InputPartition {
+  /** A partition of Python with the files of its groups. */
+  record Partition(InputPartition python, String[] homes, List<TaskFiles> tasks) implements InputPartition {
     @Override
     public String[] preferredLocations() {
       return homes;
@@ -276,45 +305,27 @@ final class RowFiles {
         return python.createColumnarReader(partition);
       }
       RowFiles files = new RowFiles(folder, conf.value());
-      String after = mine.task().after();
-      Lookup lookup = mine.task().lookup();
-      List<String> before = List.of(mine.task().before());
+      List<Runnable> stores = new ArrayList<>();
       try {
-        for (String name : before) {
-          if (needed) {
-            files.fetch(name, null);
-          } else {
-            files.fetchIfThere(name, lookup);
-          }
+        for (TaskFiles task : mine.tasks()) {
+          stores.add(files.fetch(task, needed));
         }
-        Runnable store = () -> {};
-        if (after != null && needed) {
-          store = () -> files.store(after);
-        } else if (after != null) {
-          String name = after + SUFFIXES.get(0);
-          FileTime time = time(name);
-          store = () -> {
-            if (lookup == null || !Files.exists(local(lookup.copy()))) { // else the task has read that
-              files.storeIfNew(after, time, before.contains(name));
-            }
-          };
-        }
-        return new Reader(python.createColumnarReader(mine.python()), store, lookup);
+        return new Reader(python.createColumnarReader(mine.python()), stores, mine.tasks());
       } catch (IOException | RuntimeException e) {
-        drop(lookup);
+        drop(mine.tasks());
         throw e instanceof RuntimeException unchecked ? unchecked : new UncheckedIOException((IOException) e);
       }
     }
   }
 
   private static final class Reader extends DelegatingReader {
-    private final @OrNull Lookup lookup;
-    private Runnable store;
+    private final List<TaskFiles> tasks;
+    private List<Runnable> stores;
 
-    Reader(PartitionReader<ColumnarBatch> python, Runnable store, @OrNull Lookup lookup) {
+    Reader(PartitionReader<ColumnarBatch> python, List<Runnable> stores, List<TaskFiles> tasks) {
       super(python);
-      this.store = store;
-      this.lookup = lookup;
+      this.stores = stores;
+      this.tasks = tasks;
     }
 
     @Override
@@ -322,15 +333,15 @@ final class RowFiles {
       if (super.next()) {
         return true;
       }
-      store.run();
-      store = () -> {};
+      stores.forEach(Runnable::run);
+      stores = List.of();
       return false;
     }
 
     @Override
     public void close() throws IOException {
       super.close();
-      drop(lookup);
+      drop(tasks);
     }
   }
 }
