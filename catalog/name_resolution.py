@@ -19,7 +19,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, hyphenate, is_internal
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_merged_refusal, describe_view_refusal
 
 from .altering.properties import alter
@@ -69,7 +69,7 @@ def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:
     """Return whether an internal scope or stream has this name, so that no table can have it."""
     if len(namespace) != 1 or not name.stream or len(name.stream) > MAX_STREAM_NAME or name.part == "":
         return True
-    return is_internal(name.stream) or is_internal(namespace[0])
+    return is_internal(hyphenate(name.stream)) or is_internal(namespace[0])
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:

@@ -52,8 +52,17 @@ def is_internal(name: str) -> bool:
     return name.startswith("_")
 
 
+_OF_SPARK = "__spark_"
+"""How tables begin that Spark makes for itself, as AUTO CDC of pipelines does."""
+
+
 def hyphenate(name: str) -> str:
-    """Return a name with `-` in place of each `_`. Internal names, which begin with `_`, stay as they are."""
+    """Return a name with `-` in place of each `_`; Spark's own loses the `__` in front, which no stream can have.
+
+    Internal names, which begin with `_`, stay as they are.
+    """
+    if name.startswith(_OF_SPARK):
+        name = name.lstrip("_")
     return name if is_internal(name) else name.replace("_", "-")
 
 

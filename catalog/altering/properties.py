@@ -35,6 +35,8 @@ from .schema_edits import change_columns
 
 _TAIL = 64 * 1024
 """Bytes at the end of each segment whose events are checked."""
+_AUTO_CDC = "__spark_autocdc_metadata"
+"""The column that AUTO CDC of Spark's pipelines adds to its tables."""
 _STATEMENTS = {
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",
@@ -50,8 +52,12 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
     """
     stream, shown, about = loaded.table.stream, address.shown, address.about
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
-        with prefix_errors("Table", about, UnsupportedOperationError):
-            change_columns(catalog, loaded, changes)
+        # A run of AUTO CDC asks for a key without NOT NULL, as its query has it: the key stays as it is.
+        if _AUTO_CDC not in loaded.table.schema.names or any(
+            change.kind != "UpdateColumnNullability" for change in changes
+        ):
+            with prefix_errors("Table", about, UnsupportedOperationError):
+                change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind

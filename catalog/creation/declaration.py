@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
 
     Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
     """
-    stream, properties, columns = address.stream, request.properties, request.schema
+    stream, properties, columns = address.stream, _complete_auto_cdc(catalog, request.properties), request.schema
     if request.constraints:
         format = catalog.options(properties=properties).get(o.FORMAT)
         properties = add_primary_key(address.shown, properties, format, request.constraints)
@@ -82,6 +83,22 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     return Declaration(
         stream, settings, options, comment, request.adopt, text, writer, writer.registry_format or "", bad_events
     )
+
+
+def _complete_auto_cdc(catalog: Catalog, properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the properties of a table that AUTO CDC makes beside its target: a table of changes with the same key.
+
+    Raises UnsupportedOperationError for a flow that keeps the history of rows, which have no key then.
+    """
+    keys = json.loads(catalog.options(properties=properties).get(o.AUTO_CDC_KEYS) or "null")
+    if not isinstance(keys, list):
+        return properties
+    if (type := properties.get(o.AUTO_CDC_TYPE.key)) != "SCD1":
+        raise UnsupportedOperationError(
+            f"AUTO CDC STORED AS {type} is not possible: a table of changes has one row for each key. Write STORED AS "
+            "SCD TYPE 1, and read former rows with CHANGES or VERSION AS OF."
+        )
+    return {o.FORMAT.key: "debezium-json", o.PRIMARY_KEY.key: ",".join(map(str, keys)), **properties}
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

@@ -246,6 +246,19 @@ INSERT_CONFLICT = Option(
     "replace",
     formats=_DEBEZIUM,
 )
+AUTO_CDC_KEYS, AUTO_CDC_TYPE = (
+    Option(
+        f"pipelines.autocdc.{name}",
+        optional(type),
+        SettableAs.PROPERTY,
+        f"Set by Spark where it keeps the sequence numbers of an AUTO CDC flow: the {what}.",
+        formats=_DEBEZIUM,
+    )
+    for name, type, what in (
+        ("keyColumnNames", JSON_TEXT, "columns of the key"),
+        ("scdType", TEXT, "kind of history, which is SCD1"),
+    )
+)
 INFER_COLUMNS = Option(
     "infer-columns",
     one_of("schema", "sample"),

@@ -54,6 +54,13 @@ PROPERTIES = [
     properties("'rollover-size'='-5'", "'-5'", "'rollover-size'", "for example 64k"),
     properties("'routing-key'=''", "'routing-key'", "it is empty"),
     at_length(properties("'streams'=''", "'streams'", "it is empty")),
+    properties("'pipelines.autocdc.keyColumnNames'='id'", "'id'", "'pipelines.autocdc.keyColumnNames'"),
+    properties(
+        """'pipelines.autocdc.keyColumnNames'='["id"]', 'pipelines.autocdc.scdType'='SCD2'""",
+        "STORED AS SCD2 is not possible",
+        "SCD TYPE 1",
+        condition="PRAVEGA_UNSUPPORTED_OPERATION",
+    ),
     properties("'streams'='t,t'", "'t,t'", "'streams'", "different names"),
     properties("'streams'='t,a/b/t'", "is not a stream", "scope/stream"),
     properties("'streams'='t,missing'", "'missing'", "Create it, or leave it out", condition=MEMBER),

@@ -56,7 +56,8 @@ def test_underscores_of_sql() -> None:
         "-a",
         "_a",
     ]
-    assert [hyphenate(name) for name in ("sensor_agg", "a_b-c", "_a_b", "a")] == ["sensor-agg", "a-b-c", "_a_b", "a"]
+    names = {"sensor_agg": "sensor-agg", "a_b-c": "a-b-c", "_a_b": "_a_b", "a": "a", "__spark_of_a": "spark-of-a"}
+    assert [hyphenate(name) for name in names] == [*names.values()]
 
 
 @pytest.mark.parametrize("name", ["sensor", "sensor-agg", "Sensor.v1", "0", "-", "a" * 250])
