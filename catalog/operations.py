@@ -117,20 +117,16 @@ class Operations:
                 return namespaces.load_namespace(catalog, namespace)
             case r.CreateNamespace(namespace, properties):
                 namespaces.create_namespace(catalog, namespace, properties)
-                return None
             case r.AlterNamespace(namespace, changed):
                 namespaces.alter_namespace(catalog, namespace, changed)
-                return None
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
             case r.ListViews(namespace):
                 return views.list_views(catalog, namespace)
             case r.PutView():
                 views.put(catalog, request)
-                return None
             case r.RenameView():
                 views.rename(catalog, request, request.new)
-                return None
             case r.DropView():
                 return views.drop(catalog, request)
             case r.ListRelations(namespace):
@@ -159,14 +155,12 @@ class Operations:
                 return find_named(catalog, request).drop()
             case r.UndoCreation(table, id):
                 undo_creation(catalog, table, id)
-                return None
             case r.TakesChange(table, change):
                 return can_evolve(table, change)
             case r.LoadSegments():
                 return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
                 stream_tables.truncate(catalog, table)
-                return None
             case r.Refuse(statement=statement, table=loaded):
                 find_named(catalog, request).refuse(statement, loaded)
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
@@ -177,15 +171,12 @@ class Operations:
                 return self._servers.get(catalog, server).tend(catalog, reports)
             case r.ReleaseQueries(server):
                 self._servers.release(catalog, server)
-                return None
             case r.WakeQueries():
                 self._servers.wake()
-                return None
             case r.PlanScan():
                 return scan_planning.plan_scan(catalog, request)
             case r.CheckColumnOptions():
                 check_column_options(catalog, request.table, request.options)
-                return None
             case r.TakeConditions():
                 return scan_planning.take_conditions(catalog, request)
             case r.TakeAggregation():
@@ -194,7 +185,6 @@ class Operations:
                 return scan_planning.plan_changes(catalog, request)
             case r.StopStream(checkpoint=checkpoint):
                 self._reads.note_stopped(checkpoint)
-                return None
             case r.BeginInsert():
                 return self._begin_insert(number, catalog, request)
             case r.BeginChanges():
@@ -205,8 +195,9 @@ class Operations:
                 return self._commit_insert(catalog, request)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)
-                return None
-        assert_never(request)
+            case _:
+                assert_never(request)
+        return None
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
         table, written_options, micro_batch = request.table, request.options, None

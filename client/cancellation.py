@@ -123,19 +123,21 @@ def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
 
 def carry_over(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that another thread runs as part of this thread's call."""
-    cancellation = find_current()
+    context = copy_context()  # the cancellation, and the time limit of retries
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with activate(cancellation):
-            return function(*args, **kwargs)
+        return context.copy().run(function, *args, **kwargs)
 
     return run
 
 
 def map_side_by_side(function: Callable[[T], R], items: Iterable[T], threads: int = 8) -> list[R]:
     """Return what a function returns for each item. Threads run it side by side, as part of this thread's call."""
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(carry_over(function), items))
+    each = list(items)
+    if len(each) < 2:
+        return [function(item) for item in each]
+    with ThreadPoolExecutor(min(threads, len(each))) as pool:
+        return list(pool.map(carry_over(function), each))
 
 
 def run_in_background(call: Callable[[], R]) -> Callable[[], R]:
@@ -144,11 +146,11 @@ def run_in_background(call: Callable[[], R]) -> Callable[[], R]:
     That function raises what the call has raised. An error is ignored if nobody asks for the result.
     """
     outcome: Future[R] = Future()
-    context = copy_context()  # the cancellation, and the time limit of retries
+    call = carry_over(call)
 
     def run() -> None:
         try:
-            outcome.set_result(context.run(call))
+            outcome.set_result(call())
         except BaseException as error:
             outcome.set_exception(error)
 

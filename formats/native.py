@@ -24,9 +24,6 @@ Spec = tuple[Any, ...]
 NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
 """Writes the payload of each value; returns None if the encoder in Python must do it."""
 
-NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
-"""A struct without columns, for events that are only counted."""
-
 NATIVE_PIECE_EVENTS = 65_536
 NATIVE_PIECE_BYTES = 16 << 20
 """Events and bytes per call. No Python objects are made of them, so pieces may be larger than the reference reads."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.options import FORMAT, KEY_VALUE_FORMAT, PATTERN_OF_STREAMS, STREAMS
 
 from .catalog import PravegaCatalog
 from .table import Table
 
-_AT_ONCE = 8
-"""Tables that are loaded in parallel."""
 _RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 SEVERAL_STREAMS = "several streams"
 
@@ -33,10 +31,9 @@ class TableSummary:
     error: str | None = None
 
 
-def summarize_tables(catalog: PravegaCatalog, names: Sequence[str]) -> Iterator[TableSummary]:
-    """Yield a summary of each table, in their order."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        yield from threads.map(lambda name: summarize_table(catalog, name), names)
+def summarize_tables(catalog: PravegaCatalog, names: Sequence[str]) -> list[TableSummary]:
+    """Return a summary of each table, in their order."""
+    return map_side_by_side(lambda name: summarize_table(catalog, name), names)
 
 
 def summarize_table(catalog: PravegaCatalog, name: str) -> TableSummary:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,7 +17,6 @@ from .metadata_table import Rows, column, metadata_table
 R = TypeVar("R")
 _CREATION_TIME = UUID(int=1 << 127)
 """The attribute in which segment stores keep the creation time of a segment, in milliseconds since 1970."""
-_THREADS = 8
 
 
 @metadata_table(
@@ -90,8 +88,7 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
 def _ask_for_each(numbers: Iterable[int], ask: Callable[[int], R]) -> dict[int, R]:
     """Ask the servers for several epochs or segments at once; return the answers in the order of the numbers."""
     ordered = sorted(numbers)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(ordered, threads.map(cancellation.carry_over(ask), ordered), strict=True))
+    return dict(zip(ordered, cancellation.map_side_by_side(ask, ordered), strict=True))
 
 
 @metadata_table(

@@ -9,14 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import carry_over
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.errors import PermissionDeniedError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -267,8 +266,7 @@ class KeptQueries:
             except PermissionDeniedError:
                 return ()  # the user sees none of this scope, as with views
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            return [kept for kept_queries in threads.map(carry_over(search), scopes) for kept in kept_queries]
+        return [kept for kept_queries in map_side_by_side(search, scopes, _THREADS) for kept in kept_queries]
 
 
 def _add_to_row(row: Row, kept: KeptQuery) -> Row:

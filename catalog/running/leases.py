@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeAlias
 
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql import options as o
@@ -20,7 +20,6 @@ from ..storage.spelling import spell_for_pravega
 from .kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 
 LOG = logging.getLogger(__name__)
-_THREADS = 8
 _SHUNNED = 120.0
 """Seconds for which a server leaves a query to others that it could not start."""
 _LAST_SEARCH = 2.0
@@ -141,18 +140,16 @@ class LeaseSearch:
     def _read(self, queries: KeptQueries, scopes: Sequence[str]) -> dict[str, list[KeptQuery]]:
         """Return the queries of scopes, without the scopes that cannot be read now."""
 
-        def read(scope: str) -> tuple[str, list[KeptQuery] | None]:
+        def read(scope: str) -> list[KeptQuery] | None:
             try:
                 with limit_retries(self._lease):
-                    return scope, queries.list_of_scope(scope)
+                    return queries.list_of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
                 warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
-                return scope, None
+                return None
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            return {
-                scope: kept_queries for scope, kept_queries in threads.map(read, scopes) if kept_queries is not None
-            }
+        by_scope = zip(scopes, map_side_by_side(read, scopes), strict=True)
+        return {scope: kept_queries for scope, kept_queries in by_scope if kept_queries is not None}
 
     @staticmethod
     def _warn_of_missing(catalog: Catalog, scopes: Collection[str]) -> None:

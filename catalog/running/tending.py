@@ -12,12 +12,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from pyspark_pravega.client.cancellation import carry_over
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.errors import InvalidNameError, PravegaError, ScopeNotFoundError, format_count
 from pyspark_pravega.sql import options as o
@@ -112,10 +111,7 @@ class QueryServer:
             with limit_retries(self._renewal):
                 return act(query)
 
-        if len(all) < 2:
-            return [act_in_time(query) for query in all]
-        with ThreadPoolExecutor(min(_THREADS, len(all))) as threads:
-            return list(threads.map(carry_over(act_in_time), all))
+        return map_side_by_side(act_in_time, all, _THREADS)
 
     def _take_adopted(self) -> None:
         while True:

@@ -24,17 +24,7 @@ from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
 _SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
-_POLICIES = {
-    "allow-any": "AllowAny",
-    "deny-all": "DenyAll",
-    "backward": "Backward",
-    "backward-transitive": "BackwardTransitive",
-    "forward": "Forward",
-    "forward-transitive": "ForwardTransitive",
-    "full": "Full",
-    "full-transitive": "FullTransitive",
-}
-_POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
+_WORD_OF_POLICY = re.compile("(?<=.)(?=[A-Z])")
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
     o.SCALING_MIN_SEGMENTS,
@@ -113,7 +103,7 @@ def choose_later_policy(settings: TableSettings) -> Compatibility | None:
 
 def get_policy(name: str) -> Compatibility:
     """Return the policy that a value of the property `compatibility` names."""
-    return Compatibility(_POLICIES[name])
+    return Compatibility(name.title().replace("-", ""))
 
 
 def check_adoption(options: o.Options) -> None:
@@ -144,7 +134,8 @@ def find_differing(
 
 def name_policy(compatibility: Compatibility) -> str:
     """Return a group's policy as the property `compatibility` writes it; advanced ones have no name there."""
-    return _POLICY_NAMES.get(compatibility.policy, "allow-any")
+    policy = compatibility.policy
+    return "allow-any" if policy == "Advanced" else _WORD_OF_POLICY.sub("-", policy).lower()
 
 
 def show_policy(compatibility: Compatibility) -> str:

@@ -6,7 +6,6 @@ The name for OpenLineage is here too, by which its Spark agent knows what a quer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -43,7 +42,6 @@ def name_dataset(catalog: Catalog, stream: Stream) -> dict[str, str]:
     return {_NAMESPACE: f"pravega://{controller}", _NAME: str(stream)}
 
 
-_THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
@@ -94,8 +92,7 @@ def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
     def add_identity(member: StreamTable) -> StreamTable:
         return replace(member, identity=identify(catalog.pravega, member.stream))
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return replace(table, members=tuple(threads.map(cancellation.carry_over(add_identity), table.members)))
+    return replace(table, members=tuple(cancellation.map_side_by_side(add_identity, table.members)))
 
 
 def check_letter_case(table: str, schema: StructType) -> None:

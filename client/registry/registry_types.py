@@ -133,19 +133,6 @@ class Encoding:
         )
 
 
-POLICIES = (
-    "AllowAny",
-    "DenyAll",
-    "Backward",
-    "BackwardTransitive",
-    "Forward",
-    "ForwardTransitive",
-    "Full",
-    "FullTransitive",
-    "Advanced",
-)
-
-
 @dataclass(frozen=True)
 class Rule:
     """One direction of the policy Advanced: Backward, BackwardTransitive, BackwardTill, Forward and so on.
@@ -182,7 +169,8 @@ def is_judged_by_registry(format: str) -> bool:
 class Compatibility:
     """The policy by which a group accepts new schemas.
 
-    `policy`: one of `POLICIES`. `backward`, `forward`: the two directions of the policy `Advanced`.
+    `policy`: `AllowAny`, `DenyAll`, `Backward`, `Forward`, `Full`, one of these three with `Transitive` behind it, or
+    `Advanced`. `backward`, `forward`: the two directions of the policy `Advanced`.
 
     Examples
     --------

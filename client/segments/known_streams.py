@@ -12,7 +12,6 @@ A segment store answers in a fraction of the time that the controller takes. Its
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -26,9 +25,6 @@ from ..recent import Recent
 from ..stream import SegmentRange, Stream, get_segment_epoch, get_segment_number
 from ..stream_cut import StreamCut
 from .store import SegmentInfo, SegmentStore
-
-_THREADS = 8
-"""Epochs that are asked for at the same time."""
 
 UNKNOWN_SECONDS = 1.0
 """Seconds for which an unknown time stays so: those of a planning, while the next offset of a query asks again."""
@@ -200,9 +196,8 @@ class KnownStreams:
             by_segment |= _select(missing, self._controller.current_segments(stream))
             epochs = {get_segment_epoch(segment) for segment in missing - by_segment.keys()}
             if len(epochs) <= _MOST_EPOCHS:
-                with ThreadPoolExecutor(_THREADS) as threads:
-                    for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):
-                        by_segment |= _select(missing, ranges)
+                for ranges in cancellation.map_side_by_side(partial(self._list_epoch, stream), epochs):
+                    by_segment |= _select(missing, ranges)
             self._note(stream, ranges=by_segment)
         return by_segment
 

@@ -12,8 +12,8 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, cast
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
@@ -44,9 +44,6 @@ _PIPELINED = 64
 
 _CREATION_TIME = uuid.UUID(int=1 << 127)
 """An attribute that a segment store gives each segment."""
-
-_LOOKUPS = 8
-"""Segments that the controller is asked about at the same time."""
 
 Request = Callable[[int, str, str], bytes]
 """Makes the frame of a request from its id, the segment's name and a token."""
@@ -123,10 +120,7 @@ class SegmentStore:
         segments = list(segment_ids)
         with self._lock:
             unknown = [segment_id for segment_id in segments if (stream, segment_id) not in self._locations]
-        if len(unknown) > 1:
-            with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
-                location = cancellation.carry_over(self.location)
-                list(threads.map(lambda segment_id: location(stream, segment_id), unknown))
+        cancellation.map_side_by_side(partial(self.location, stream), unknown)
         return {segment_id: self.location(stream, segment_id) for segment_id in segments}
 
     def forget_location(self, stream: Stream, segment_id: int) -> None:

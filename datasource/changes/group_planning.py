@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import carry_over
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.stream import Access, Stream, get_segment_epoch
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
@@ -19,8 +19,6 @@ from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, has_whole_snapshots
-
-_THREADS = 8
 
 
 def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice]) -> list[list[SegmentSlice]]:
@@ -36,21 +34,19 @@ def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentS
 
     seen: set[int] = set()
     left = set(pieces)
-    successors_of = carry_over(lambda segment: pravega.controller.successors(stream, segment))
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lineage") as pool:
-        while left:
-            seen |= left
-            segments = sorted(left)
-            successors_of_each = pool.map(successors_of, segments)
-            left = set()
-            for segment, successors in zip(segments, successors_of_each, strict=True):
-                for successor, predecessors in successors.items():
-                    for relative in (successor.segment_id, *predecessors):
-                        if (root := find_root(segment)) != (other := find_root(relative)):
-                            parents[root] = other
-                    # Even a segment without events in the scan may lead to one with events.
-                    left.add(successor.segment_id)
-            left -= seen
+    while left:
+        seen |= left
+        segments = sorted(left)
+        successors_of_each = map_side_by_side(partial(pravega.controller.successors, stream), segments)
+        left = set()
+        for segment, successors in zip(segments, successors_of_each, strict=True):
+            for successor, predecessors in successors.items():
+                for relative in (successor.segment_id, *predecessors):
+                    if (root := find_root(segment)) != (other := find_root(relative)):
+                        parents[root] = other
+                # Even a segment without events in the scan may lead to one with events.
+                left.add(successor.segment_id)
+        left -= seen
     groups: dict[int, list[SegmentSlice]] = {}
     # A segment's id begins with its epoch, so that predecessors have lower ids.
     for segment in sorted(pieces):

@@ -10,7 +10,6 @@ import json
 import logging
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -19,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import carry_over
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, NOT_EXISTS
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
@@ -39,7 +38,6 @@ _LOG = logging.getLogger(__name__)
 
 FOUND = StructType([StructField("found", StringType())])
 """The schema of a search by tasks, whose texts go back to planning."""
-_THREADS = 8
 _FORMAT = 3
 """Before format 2, marks of snapshots were not searched for; before 3, not those of rows whose `op` is `c`."""
 _FIRST_ROW = 1 << 63
@@ -205,8 +203,7 @@ def find_truncations(
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
         partitions = make_partitions(pravega, plan.table, [[piece] for piece in rest])
         return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
-        searched = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), searched)
+    searched = reduce(SearchedRanges.join, map_side_by_side(partial(_search, pravega, plan), rest), searched)
     memory.remember(searched, slices)
     return searched.find_truncations_among(slices)
 

@@ -25,6 +25,7 @@ from pyspark_pravega.formats.changes.feed import (
     RowChanges,
     list_key_columns,
 )
+from pyspark_pravega.formats.core.writing import spread
 
 from ..commit_log.log_table import ChangeCounts
 from ..tables.primary_key import KeyPositions, hash_primary_key
@@ -144,8 +145,9 @@ class _ChangedRows(_Changes, _KeyedRows):
         row = (
             _make_nullable(batch.column("row")) if "row" in batch.schema.names else pa.nulls(len(letters), former.type)
         )
-        fitted = self._fit(pa.RecordBatch.from_struct_array(row.filter(row.is_valid())))
-        row = _keep_unpadded(former, _put_back(fitted, row), self._chars)
+        fitted = self._fit(pa.RecordBatch.from_struct_array(row.drop_null())).to_struct_array()
+        row = spread(fitted, row.is_valid().to_numpy(zero_copy_only=False))
+        row = _keep_unpadded(former, row, self._chars)
         is_moved = pc.equal(letters, UPDATE).to_numpy(zero_copy_only=False) & _differ(former, row, self._key)
         if not is_moved.any():
             return RowChanges(letters, former, row)
@@ -185,13 +187,6 @@ def _make_nullable(images: pa.StructArray) -> pa.StructArray:
     """Return the images with columns that may be null, as they are where an image is."""
     fields = [field.with_nullable(True) for field in images.type]
     return pa.StructArray.from_arrays(images.flatten(), fields=fields, mask=images.is_null())
-
-
-def _put_back(rows: pa.RecordBatch, images: pa.StructArray) -> pa.StructArray:
-    """Return the images with these rows in place of those that are there."""
-    places = np.cumsum(images.is_valid().to_numpy(zero_copy_only=False)) - 1
-    mask = images.is_null().to_numpy(zero_copy_only=False)
-    return rows.to_struct_array().take(pa.array(places, mask=mask))
 
 
 def _keep_unpadded(former: pa.StructArray, row: pa.StructArray, names: Sequence[str]) -> pa.StructArray:

@@ -12,12 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass, field
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.append_blocks import add_range
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
@@ -70,8 +69,6 @@ def add_up_changes(messages: Iterable[InsertMessage]) -> ChangeCounts | None:
 
 LOG = logging.getLogger(__name__)
 
-_AT_ONCE = 8
-"""The most segments that are copied at the same time."""
 
 _WINDOW_BYTES = 1 << 20
 """Bytes that are read at a time; a segment holds about three times as much for reading, and twice for appending."""
@@ -161,10 +158,7 @@ def _copy_segments(copying: _Copying, ranges: Mapping[int, Sequence[tuple[int, i
             copying.failed.set()
             raise
 
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="copy of a transaction") as pool:
-        copies = [pool.submit(copy_context().run, copy, segment_id) for segment_id in ranges]
-    for one in copies:
-        one.result()
+    map_side_by_side(copy, ranges)
     size = sum(end - start for runs in ranges.values() for start, end in runs)
     LOG.warning(
         "Stream %s: failed attempts of tasks had written to transaction %s, too. %.0f MB of the others were copied "

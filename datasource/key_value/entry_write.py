@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidRowError
@@ -29,8 +29,6 @@ from .keys import encode_keys
 
 _REQUEST_BYTES = 2 << 20
 """The most bytes of values that are written together, unless one is larger."""
-_THREADS = 8
-"""Partitions that are written to at the same time."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,12 @@ class EntryWriter(DataSourceArrowWriter):
         """
         spec, count = self._spec, 0
         context = TaskContext.get()
-        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
+        with borrow_connection(spec.config) as pravega:
             entries = open_same_entries(pravega, spec.table)
             epoch = None if spec.epoch is None else EpochWrite(entries, spec.table, spec.epoch)
             for batch in iterator:
                 count += batch.num_rows
-                put_entries(entries, self._find_written(batch), threads, epoch)
+                put_entries(entries, self._find_written(batch), epoch)
         return InsertMessage(context.partitionId() if context is not None else 0, count, {})
 
     def _find_written(self, batch: pa.RecordBatch) -> Mapping[bytes, bytes | None]:
@@ -101,12 +99,7 @@ def make_value_encoder(table: StreamTable, rows: StructType) -> Callable[[pa.Rec
     return lambda batch: list(encoder.encode(batch.select(columns.names)).to_pylist())
 
 
-def put_entries(
-    entries: KeyValueTable,
-    written: Mapping[bytes, bytes | None],
-    threads: ThreadPoolExecutor,
-    epoch: EpochWrite | None = None,
-) -> None:
+def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], epoch: EpochWrite | None = None) -> None:
     """Write entries, and remove those without a value, in several partitions at the same time; wait for all.
 
     An `epoch` leaves entries of later epochs alone.
@@ -126,7 +119,7 @@ def put_entries(
             else:
                 epoch.put(step)
 
-    list(threads.map(cancellation.carry_over(put), of_partitions.values()))
+    map_side_by_side(put, of_partitions.values())
 
 
 def _split_steps(written: Sequence[tuple[bytes, bytes]], most: int) -> Iterator[Sequence[tuple[bytes, bytes]]]:

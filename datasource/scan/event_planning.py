@@ -152,7 +152,7 @@ def plan_events(
         table=table,
         config=pravega.config,
         schema=schema if required.fields else make_nullable(schema),
-        columns=columns if rule.mode == FAILFAST else _replace_with_strings(table.schema),
+        columns=columns if rule.mode == FAILFAST else replace_char_types(table.schema),
         limit=rows.limit,
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
@@ -271,7 +271,7 @@ def choose_columns(
 
     `more` are columns that the scan makes. Raises InvalidSchemaError for columns that the table does not have.
     """
-    required = _replace_with_strings(required)
+    required = replace_char_types(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
     unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
@@ -286,9 +286,7 @@ def choose_columns(
             f"{', '.join(demanded)} NOT NULL. Leave NOT NULL out."
         )
     # Messages without fields have no column.
-    return required if required.fields else _replace_with_strings(StructType(table.schema.fields[:1])), StructType(
-        columns
-    )
+    return required if required.fields else replace_char_types(StructType(table.schema.fields[:1])), StructType(columns)
 
 
 def make_full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
@@ -301,10 +299,4 @@ def make_full_schema(table: StreamTable, options: o.Options | None = None) -> St
     hidden_columns = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
     hidden = [HIDDEN_COLUMNS[name][0] for name in hidden_columns if name not in names]
     columns = make_nullable(table.schema) if permissive else table.schema
-    return _replace_with_strings(StructType([*columns.fields, *hidden]))
-
-
-def _replace_with_strings(schema: StructType) -> StructType:
-    """Return the schema with char(n) and varchar(n) as Arrow's strings; the catalog's tables pad and check them."""
-    strings = replace_char_types(schema)
-    return strings
+    return replace_char_types(StructType([*columns.fields, *hidden]))

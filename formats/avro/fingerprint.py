@@ -8,10 +8,11 @@ from typing import Any
 
 from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
+from .schema_model import PRIMITIVES
+
 ALGORITHM = "CRC-64-AVRO"
 
-_PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
-_KINDS = _PRIMITIVES | {"record", "error", "enum", "fixed", "array", "map"}
+_KINDS = {*PRIMITIVES, "record", "error", "enum", "fixed", "array", "map"}
 _PARTS = ("items", "values")
 
 

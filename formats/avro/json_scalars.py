@@ -31,7 +31,7 @@ from ..core.scalars import (
     decode_base64,
     format_date,
     format_timestamp,
-    parse_decimal,
+    parse_unscaled,
     read_days,
     read_decimal,
     read_floating,
@@ -45,7 +45,6 @@ from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, 
 ToJson = Callable[[Any], Any]
 FromJson = Callable[[Any], bytes]
 
-_DIGITS = 38
 _MICROS_PER_MILLI = 1000
 _INT_BITS = {"int": 32, "long": 64}
 
@@ -65,7 +64,8 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
             assert isinstance(reader, avro.Primitive | avro.Fixed)
             assert isinstance(writer, avro.Primitive | avro.Fixed)
             written = writer.scale if writer.logical == "decimal" else reader.scale
-            return lambda value: _convert_decimal(value, written, reader.precision, reader.scale)
+            of_reader = reader.precision, reader.scale
+            return lambda value: NumberText(f"{parse_unscaled(value, written, *of_reader):f}".encode())
         case "uuid" if isinstance(reader, avro.Fixed):
             return lambda value: str(uuid.UUID(bytes=value))
         case "date":
@@ -102,13 +102,6 @@ def _name_special_float(number: float) -> float | str:
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _convert_decimal(value: bytes, written_scale: int, precision: int, scale: int) -> NumberText:
-    number = int.from_bytes(value, "big", signed=True)
-    if abs(number) >= 10**_DIGITS:
-        raise Misfit(f"the number is out of the range of decimal({precision},{scale})")
-    return NumberText(f"{parse_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
 
 
 def make_datum_writer(node: Scalar) -> FromJson:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -27,8 +26,9 @@ from ..core.scalars import (
     LAST_DAY,
     LAST_MICROS,
     check_integer,
+    convert_unscaled,
     make_moment_column,
-    parse_decimal,
+    parse_unscaled,
 )
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.times_of_day import UNITS, make_time_column
@@ -243,26 +243,12 @@ def _make_time(path: str, data_type: T.DataType, unit: int) -> Column:
 def _make_decimal(path: str, data_type: T.DecimalType, written_scale: int) -> Column:
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-    wide_type = pa.decimal128(38, written_scale)
 
     def convert_all(values: Sequence[bytes | None]) -> pa.Array:
-        numbers = b"".join(
-            [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
-        )
-        validity = None
-        if None in values:
-            validity = pa.array([value is not None for value in values]).buffers()[1]
-        array = pa.Array.from_buffers(wide_type, len(values), [validity, pa.py_buffer(numbers)])
-        array.validate(full=True)
-        return array.cast(arrow_type)
+        return convert_unscaled(values, written_scale).cast(arrow_type)
 
-    def convert_one(value: bytes) -> Decimal:
-        number = int.from_bytes(value, "big", signed=True)
-        if abs(number) >= 10**38:
-            raise Misfit(f"the number is out of the range of {data_type.simpleString()}")
-        return parse_decimal(f"{number}E-{written_scale}", precision, scale)
-
-    return Leaf(path, arrow_type, convert_one, fast=convert_all, native=("decimal", written_scale))
+    exact = partial(parse_unscaled, written_scale=written_scale, precision=precision, scale=scale)
+    return Leaf(path, arrow_type, exact, fast=convert_all, native=("decimal", written_scale))
 
 
 def resolve_symbols(writer: avro.Enum, reader: Scalar) -> list[str | None]:

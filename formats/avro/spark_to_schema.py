@@ -33,16 +33,12 @@ from ..core.spark_types import SPARK_MAP, SPARK_TYPE, describe_column, is_valid_
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
 from ..core.times_of_day import UNITS, count_digits, is_time_of_day
 from .schema_model import TIMES_OF_DAY, is_valid_name
+from .schema_to_spark import PRIMITIVES
 
 _PRIMITIVES: dict[type[T.DataType], Any] = {
-    T.BooleanType: "boolean",
+    **{type(kind): name for name, kind in PRIMITIVES.items()},
     T.ByteType: {"type": "int", SPARK_TYPE: "tinyint"},
     T.ShortType: {"type": "int", SPARK_TYPE: "smallint"},
-    T.IntegerType: "int",
-    T.LongType: "long",
-    T.FloatType: "float",
-    T.DoubleType: "double",
-    T.BinaryType: "bytes",
     T.DateType: {"type": "int", "logicalType": "date"},
 }
 _MILLIS_DIGITS = 3
@@ -134,6 +130,9 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
 
     def primitive(self, data_type: T.DataType, path: str) -> Any:
+        if isinstance(data_type, (T.StringType, T.CharType, T.VarcharType)):
+            name = data_type.simpleString()
+            return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
         primitive = _PRIMITIVES.get(type(data_type))
         if primitive is not None:
             return primitive
@@ -143,9 +142,6 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
             logical = "time-millis" if count_digits(data_type) <= _MILLIS_DIGITS else "time-micros"
             base, _ = TIMES_OF_DAY[logical]
             return {"type": base, "logicalType": logical, SPARK_TYPE: data_type.simpleString()}
-        if isinstance(data_type, (T.StringType, T.CharType, T.VarcharType)):
-            name = data_type.simpleString()
-            return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
         if isinstance(data_type, T.DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             return {
                 "type": "bytes",

@@ -346,13 +346,8 @@ def _choose_writer(node: avro.Node, data_type: DataType) -> WriteParts | None:
 
 _PRIMITIVES: dict[tuple[str, str], WriteParts] = {
     ("boolean", "boolean"): _write_booleans,
-    ("int", "tinyint"): _write_integers,
-    ("int", "smallint"): _write_integers,
-    ("int", "int"): _write_integers,
-    ("long", "tinyint"): _write_integers,
-    ("long", "smallint"): _write_integers,
-    ("long", "int"): _write_integers,
-    ("long", "bigint"): _write_integers,
+    **dict.fromkeys((("int", name) for name in ("tinyint", "smallint", "int")), _write_integers),
+    **dict.fromkeys((("long", name) for name in ("tinyint", "smallint", "int", "bigint")), _write_integers),
     ("float", "float"): partial(_write_floating, stored="<f4"),
     ("double", "float"): partial(_write_floating, stored="<f8"),
     ("double", "double"): partial(_write_floating, stored="<f8"),

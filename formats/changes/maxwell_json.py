@@ -7,8 +7,8 @@
 | bootstrap-start, bootstrap-complete, table-..., database-... | none |
 
 `old` has only the former values of changed columns, so `before` of an update is `data` with them. Times are texts
-without a zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. `encodings.values` defines what columns
-accept.
+without a zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. `encodings.encoded_values` defines
+what columns accept.
 """
 
 from __future__ import annotations

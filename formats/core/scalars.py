@@ -29,6 +29,8 @@ FIRST_MICROS, LAST_MICROS = FIRST_DAY * _DAY_MICROS, (LAST_DAY + 1) * _DAY_MICRO
 FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
 """Doubles of at least this size are infinite as floats."""
 
+_FLOATS = frozenset((float, type(None)))
+
 SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Floats that are not numbers in JSON, by the strings that stand for them."""
 
@@ -261,6 +263,49 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     else:
         digits += (0,) * -surplus
     return Decimal((sign, digits, -scale))
+
+
+def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int) -> Decimal:
+    """Return the decimal(precision, scale) of an unscaled number in bytes. Raises Misfit as `parse_decimal` does."""
+    number = int.from_bytes(value, "big", signed=True)
+    if abs(number) >= 10**38:
+        raise Misfit(f"the number is out of the range of decimal({precision},{scale})")
+    return parse_decimal(f"{number}E-{written_scale}", precision, scale)
+
+
+def convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
+    """Convert unscaled numbers. Raises OverflowError for more than 16 bytes, ArrowInvalid for more than 38 digits."""
+    numbers = b"".join(
+        [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
+    )
+    validity = None
+    if None in values:
+        validity = pa.array([value is not None for value in values]).buffers()[1]
+    array = pa.Array.from_buffers(pa.decimal128(38, scale), len(values), [validity, pa.py_buffer(numbers)])
+    array.validate(full=True)
+    return array
+
+
+def convert_decimal_texts(texts: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
+    """Convert the texts of decimals. Raises ValueError for what Arrow does not convert, or not exactly."""
+    # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
+    # without exponent.
+    if max(map(len, filter(None, texts)), default=0) > 38:
+        raise ValueError
+    strings = pa.array(texts, pa.string())
+    if pc.any(pc.match_substring_regex(strings, "[^-+.0-9]")).as_py():
+        raise ValueError
+    return strings.cast(arrow_type)
+
+
+def convert_floats(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    """Convert what `float` takes. Raises OverflowError for a number that becomes infinite."""
+    if not _FLOATS.issuperset(map(type, values)):
+        values = [None if value is None else float(value) for value in values]
+    array = pa.array(values, arrow_type)
+    if pc.any(pc.is_inf(array)).as_py():
+        raise OverflowError
+    return array
 
 
 def shorten_value(value: object) -> str:

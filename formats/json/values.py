@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError
@@ -29,6 +28,8 @@ from ..core.scalars import (
     check_boolean,
     check_integer,
     check_string,
+    convert_decimal_texts,
+    convert_floats,
     decode_base64,
     make_moment_column,
     read_base64,
@@ -53,7 +54,6 @@ def _add_none(*kinds: type) -> frozenset[type]:
 _STRINGS = _add_none(str)
 _NATIVE = ("leaf",)
 """For the native decoder: the Arrow type says all."""
-_FLOATS = _add_none(float)
 
 
 def make_column(data_type: T.DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
@@ -154,16 +154,8 @@ def _make_integer(path: str, data_type: T.DataType) -> Column:
 def _make_floating(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        if not _FLOATS.issuperset(map(type, values)):
-            values = [None if value is None else float(value) for value in values]
-        array = pa.array(values, arrow_type)
-        if pc.any(pc.is_inf(array)).as_py():
-            raise OverflowError
-        return array
-
-    exact = partial(read_floating, kind=data_type.simpleString())
-    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE)
+    exact, fast = partial(read_floating, kind=data_type.simpleString()), partial(convert_floats, arrow_type=arrow_type)
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 
 def _make_decimal(path: str, data_type: T.DataType) -> Column:
@@ -175,14 +167,7 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
         texts = [
             value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
         ]
-        # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
-        # without exponent.
-        if max(map(len, filter(None, texts)), default=0) > 38:
-            raise ValueError
-        strings = pa.array(texts, pa.string())
-        if pc.any(pc.match_substring(strings, "e", ignore_case=True)).as_py():
-            raise ValueError
-        return strings.cast(arrow_type)
+        return convert_decimal_texts(texts, arrow_type)
 
     exact = partial(read_decimal, precision=precision, scale=scale)
     return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)

@@ -130,17 +130,10 @@ def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str
 
 _RANGES: dict[int, tuple[int, int]] = {
     _F.TYPE_BOOL: (0, 1),
-    _F.TYPE_INT32: (-(1 << 31), (1 << 31) - 1),
-    _F.TYPE_ENUM: (-(1 << 31), (1 << 31) - 1),
-    _F.TYPE_UINT32: (0, (1 << 32) - 1),
-    _F.TYPE_INT64: (-(1 << 63), (1 << 63) - 1),
-    _F.TYPE_UINT64: (0, (1 << 64) - 1),
-    _F.TYPE_SINT32: (-(1 << 31), (1 << 31) - 1),
-    _F.TYPE_SINT64: (-(1 << 63), (1 << 63) - 1),
-    _F.TYPE_FIXED32: (0, (1 << 32) - 1),
-    _F.TYPE_SFIXED32: (-(1 << 31), (1 << 31) - 1),
-    _F.TYPE_FIXED64: (0, (1 << 64) - 1),
-    _F.TYPE_SFIXED64: (-(1 << 63), (1 << 63) - 1),
+    **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_ENUM, _F.TYPE_SINT32, _F.TYPE_SFIXED32), (-(1 << 31), (1 << 31) - 1)),
+    **dict.fromkeys((_F.TYPE_UINT32, _F.TYPE_FIXED32), (0, (1 << 32) - 1)),
+    **dict.fromkeys((_F.TYPE_INT64, _F.TYPE_SINT64, _F.TYPE_SFIXED64), (-(1 << 63), (1 << 63) - 1)),
+    **dict.fromkeys((_F.TYPE_UINT64, _F.TYPE_FIXED64), (0, (1 << 64) - 1)),
 }
 """The range of each numeric type. Readers truncate a number that does not fit the table's type, as a cast in C++ does
 (https://protobuf.dev/programming-guides/proto3/#updating)."""

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql.identifiers import split_name
 
 if TYPE_CHECKING:
+    from pyspark_pravega.catalog import PravegaCatalog
     from pyspark_pravega.client import Pravega
 
 _CONTROLLER = {"controller-uri": "Controller of Pravega, e.g. tcp://host:9090."}
@@ -44,6 +46,24 @@ def add_server_options(function: Callable[..., None], *, registry: bool = True) 
     for key, text in reversed(options.items()):
         click.option(f"--{key}", metavar="URI", help=text)(command)
     return command
+
+
+def check_table(ctx: click.Context, _param: click.Parameter, table: str | None) -> str | None:
+    """Return the argument that names a table. Raises UsageError for a name without a namespace."""
+    with show_errors():
+        if table is not None and len(split_name(table)) < 2:
+            raise click.UsageError(
+                f"'{table}' has no namespace. Write {ctx.command_path} <namespace>.{table}; `pyspark-pravega show "
+                "tables` lists the tables of all namespaces."
+            )
+    return table
+
+
+def connect_catalog(settings: Mapping[str, str]) -> PravegaCatalog:
+    """Open the catalog of the servers that these settings and the environment name. Raises InvalidOptionError."""
+    from pyspark_pravega.catalog import connect
+
+    return connect(**settings)
 
 
 def connect_client(settings: Mapping[str, str]) -> Pravega:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from pyspark_pravega.errors import ScopeNotFoundError
-from pyspark_pravega.sql.identifiers import quote, split_name
+from pyspark_pravega.sql.identifiers import quote
 from pyspark_pravega.values_as_text import format_bytes, list_number_columns
 
-from .server_commands import add_server_options, show_errors
+from .server_commands import add_server_options, check_table, connect_catalog
 from .show_output import print_json, print_rows, print_table
 
 if TYPE_CHECKING:
@@ -32,16 +32,6 @@ def _add_options(function: Callable[..., None]) -> Callable[..., None]:
     return add_server_options(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
 
 
-def _check_table(ctx: click.Context, _param: click.Parameter, table: str | None) -> str | None:
-    with show_errors():
-        if table is not None and len(split_name(table)) < 2:
-            raise click.UsageError(
-                f"'{table}' has no namespace. Write {ctx.command_path} <namespace>.{table}; `pyspark-pravega show "
-                "tables` lists the tables of all namespaces."
-            )
-    return table
-
-
 @show.command()
 @click.argument("namespace", required=False)
 @_add_options
@@ -49,7 +39,7 @@ def tables(namespace: str | None, as_json: bool, settings: Mapping[str, str]) ->
     """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
     from pyspark_pravega.catalog.api.summary import summarize_tables
 
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         names = _list_all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
         rows = [asdict(summary) for summary in summarize_tables(catalog, names)]
     for row in () if as_json else rows:
@@ -60,13 +50,13 @@ def tables(namespace: str | None, as_json: bool, settings: Mapping[str, str]) ->
 
 
 @show.command()
-@click.argument("table", callback=_check_table)
+@click.argument("table", callback=check_table)
 @_add_options
 def schema(table: str, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
     from pyspark_pravega.sql.options import FORMAT, KEY_VALUE_FORMAT
 
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         loaded = catalog.load_table(table)
         columns = [
             {
@@ -92,7 +82,7 @@ def schema(table: str, as_json: bool, settings: Mapping[str, str]) -> None:
 
 
 @show.command()
-@click.argument("table", callback=_check_table)
+@click.argument("table", callback=check_table)
 @click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
@@ -112,20 +102,20 @@ def head(
         if not sign:
             raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
         texts[key] = value
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         rows_read = catalog.load_table(table).scan(columns or None, limit=rows, options=texts).to_arrow()
     print_rows(rows_read.to_pylist(), rows_read.schema.names, as_json, right=list_number_columns(rows_read))
 
 
 @show.command()
-@click.argument("table", callback=_check_table)
+@click.argument("table", callback=check_table)
 @click.option(
     "-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="Commits to show at most."
 )
 @_add_options
 def history(table: str, versions: int, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the commits of a TABLE, the newest first: version, time, operation, rows and where each ends."""
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         rows = [asdict(commit) for commit in reversed(catalog.load_table(table).history()[-versions:])]
     nothing = f"Nothing was committed to {table} by INSERT, append or a streaming query."
     columns = ("version", "time", "operation", "rows", "position")
@@ -133,12 +123,12 @@ def history(table: str, versions: int, as_json: bool, settings: Mapping[str, str
 
 
 @show.command()
-@click.argument("table", callback=_check_table)
+@click.argument("table", callback=check_table)
 @click.argument("name")
 @_add_options
 def metadata(table: str, name: str, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show the metadata table NAME of a TABLE, even of an unreadable one: segments, schemas, tags, properties."""
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         table_rows = catalog.inspect(table, name)
     nothing = f"There are no {name} of {table}."
     right = list_number_columns(table_rows)
@@ -146,11 +136,11 @@ def metadata(table: str, name: str, as_json: bool, settings: Mapping[str, str]) 
 
 
 @show.command()
-@click.argument("table", required=False, callback=_check_table)
+@click.argument("table", required=False, callback=check_table)
 @_add_options
 def lag(table: str | None, as_json: bool, settings: Mapping[str, str]) -> None:
     """Show how far the consumers of a TABLE, or of all, are behind its end."""
-    with _connect(settings) as catalog:
+    with connect_catalog(settings) as catalog:
         rows = [asdict(consumer) for consumer in catalog.consumers(table)]
     for row in () if as_json else rows:
         row["behind"] = "unknown" if row["bytes_behind"] is None else format_bytes(row["bytes_behind"])
@@ -158,12 +148,6 @@ def lag(table: str | None, as_json: bool, settings: Mapping[str, str]) -> None:
     nothing = "There are no consumers" + (f" of {table}." if table is not None else ".")
     columns = ("consumer", "table", "behind", "position")
     print_rows(rows, columns, as_json, nothing, right=("behind",))
-
-
-def _connect(settings: Mapping[str, str]) -> PravegaCatalog:
-    from pyspark_pravega.catalog import connect
-
-    return connect(**settings)
 
 
 def _list_all_tables(catalog: PravegaCatalog) -> list[str]:

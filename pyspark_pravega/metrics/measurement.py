@@ -10,13 +10,13 @@ import uuid
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark_pravega.catalog.api.inspection import list_queries
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers_of_scope
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import RetentionPolicy, Stream
@@ -136,7 +136,6 @@ def _has_read(log: CommitLog, number: int, position: StreamCut, later: Collectio
 
 T = TypeVar("T")
 
-_AT_ONCE = 8
 _END_ALL = (ServerUnavailableError, ServerTimeoutError, AuthenticationError)
 _DROPPED = (ScopeNotFoundError, StreamNotFoundError)
 
@@ -184,9 +183,8 @@ class _Run:
         pravega = self._catalog.pravega
         names = self._attempt(lambda: pravega.controller.list_streams(scope)) or []
         streams = [Stream(scope, name) for name in names if not is_internal(name)]
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            readings = threads.map(lambda stream: self._attempt(lambda: read_stream(pravega, stream)), streams)
-            return [reading for reading in readings if reading is not None]
+        readings = map_side_by_side(lambda stream: self._attempt(lambda: read_stream(pravega, stream)), streams)
+        return [reading for reading in readings if reading is not None]
 
     def read_consumers(self, scope: str, streams: Sequence[StreamReading]) -> list[ConsumerReading]:
         return self._attempt(lambda: list(read_consumers(self._catalog.pravega, scope, streams))) or []

@@ -6,7 +6,7 @@ Besides a change of a row, an event may be:
 * a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
 
 These change no row. Any other event without `op`, such as a row that ExtractNewRecordState flattened, is bad.
-`encodings.values` defines what columns accept.
+`encodings.encoded_values` defines what columns accept.
 """
 
 from __future__ import annotations

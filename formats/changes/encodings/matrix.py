@@ -2,7 +2,7 @@
 
 A cell without a reading makes the event bad, with a sentence that names both types. No cell assumes a unit or an
 encoding that the schema does not name: only the line "no schema" depends on the table's properties and the connector.
-`values` builds the columns. As a program, this module writes the matrix into docs/debezium/reference.md.
+`encoded_values` builds the columns. As a program, this module writes the matrix into docs/debezium/reference.md.
 """
 
 from __future__ import annotations

@@ -6,15 +6,24 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType, FloatType
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
-from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, read_base64, shorten_value
+from ...core.scalars import (
+    FLOAT_LIMIT,
+    SPECIAL_FLOATS,
+    convert_decimal_texts,
+    convert_floats,
+    convert_unscaled,
+    parse_decimal,
+    read_base64,
+    shorten_value,
+)
 from .kafka_connect_schema import DECIMAL, FieldSchema
 from .matrix import Reading
 from .settings import ONLY_NULL, Cell
@@ -52,8 +61,8 @@ def make_decimal_column(cell: Cell) -> Leaf:
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         if unscaled is None:
-            return _convert_texts(values, arrow_type)
-        return _convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
+            return convert_decimal_texts(values, arrow_type)
+        return convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
 
     # Bytes are the unscaled number in Avro, and in JSON the text of a number.
     kinds: frozenset[type] = frozenset((bytes if cell.raw and unscaled is not None else str, _NONE))
@@ -146,29 +155,6 @@ def _round(text: str, scale: int) -> str:
     return str(number)
 
 
-def _convert_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
-    # As in `json.values`, Arrow may only see short numbers without exponent.
-    if max(map(len, filter(None, values)), default=0) > 38:
-        raise ValueError
-    texts = pa.array(values, pa.string())
-    if pc.any(pc.match_substring_regex(texts, "[^-+.0-9]")).as_py():
-        raise ValueError
-    return texts.cast(arrow_type)
-
-
-def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
-    """Convert unscaled numbers. Raises OverflowError for more than 16 bytes, ArrowInvalid for more than 38 digits."""
-    numbers = b"".join(
-        [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
-    )
-    validity = None
-    if None in values:
-        validity = pa.array([value is not None for value in values]).buffers()[1]
-    array = pa.Array.from_buffers(pa.decimal128(38, scale), len(values), [validity, pa.py_buffer(numbers)])
-    array.validate(full=True)
-    return array
-
-
 def make_flag_column(cell: Cell) -> Leaf:
     """Return a column of booleans that reads true, false, 0 and 1."""
 
@@ -247,11 +233,6 @@ def make_floating_column(cell: Cell) -> Leaf:
             raise Misfit(f"the number {shorten_value(value)} is out of the range of {cell.data_type.simpleString()}")
         return number
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        array = pa.array([None if value is None else float(value) for value in values], arrow_type)
-        if pc.any(pc.is_inf(array)).as_py():
-            raise OverflowError
-        return array
-
     kinds: frozenset[type] = ONLY_NULL if scaled else frozenset((float, int, NumberText, _NONE))
-    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=None if scaled else _NATIVE)
+    fast = partial(convert_floats, arrow_type=arrow_type)
+    return Leaf(cell.path, arrow_type, convert_one, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)

@@ -10,13 +10,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The changes of a table in a range, as the catalog service described them. Updates have both images. */
-final class PravegaChangelog implements Changelog {
-  private final PravegaTable changes;
-
-  PravegaChangelog(PravegaTable changes) {
-    this.changes = changes;
-  }
-
+record PravegaChangelog(PravegaTable changes) implements Changelog {
   static ChangeRange describe(ChangelogContext context) {
     ChangelogRange range = context.range();
     boolean net = context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES;

@@ -20,7 +20,7 @@ import scala.Tuple2;
  * programs it runs, unless the driver's conf lets sessions do so.
  */
 record DriverConf(CaseInsensitiveStringMap atStart, boolean hasCatalog, boolean letsSessionsConnect) {
-  private static final String CATALOG = "spark.sql.catalog.";
+  static final String CATALOG = "spark.sql.catalog.";
   private static final String USER_LOGINS = ".security.userlogins";
   private static final String SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession";
   private static final Pattern SECRET = Pattern.compile("(?i)security\\.(password|auth-token)");

@@ -33,12 +33,12 @@ record NamedTable(PravegaCatalog catalog, Identifier ident) {
     SQLConf conf = session.sessionState().conf();
     return catalog.equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME())
         || catalog.equalsIgnoreCase(conf.getConf(StaticSQLConf.GLOBAL_TEMP_DATABASE()))
-        || conf.contains("spark.sql.catalog." + catalog);
+        || conf.contains(DriverConf.CATALOG + catalog);
   }
 
   /** Looks in the session's conf, so that no catalog is loaded just to be asked. */
   static boolean isPravega(SparkSession session, String catalog) {
-    String found = session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, "");
+    String found = session.sessionState().conf().getConfString(DriverConf.CATALOG + catalog, "");
     return found.equals(PravegaCatalog.class.getName());
   }
 }

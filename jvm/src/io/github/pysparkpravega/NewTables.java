@@ -41,22 +41,19 @@ final class NewTables {
    * Leaves out defaults: those of a query's columns come from the columns that it selects, and not from the statement.
    */
   static TableInfo ofQuery(TableInfo info) {
-    TableInfo.Builder plain = new TableInfo.Builder();
-    plain.withColumns(Arrays.stream(info.columns()).map(column -> Column.create(
+    Column[] columns = Arrays.stream(info.columns()).map(column -> Column.create(
         column.name(), column.dataType(), column.nullable(), column.comment(), column.metadataInJSON()))
-        .toArray(Column[]::new));
-    plain.withPartitions(info.partitions());
-    plain.withProperties(info.properties());
-    plain.withConstraints(info.constraints());
-    return plain.build();
+        .toArray(Column[]::new);
+    return copy(info, columns).withPartitions(info.partitions()).build();
   }
 
   /** Leaves out partitions: the layout of another catalog's table says nothing about a stream. */
   static TableInfo withoutPartitions(TableInfo info) {
-    TableInfo.Builder plain = new TableInfo.Builder();
-    plain.withColumns(info.columns());
-    plain.withProperties(info.properties());
-    plain.withConstraints(info.constraints());
-    return plain.build();
+    return copy(info, info.columns()).build();
+  }
+
+  private static TableInfo.Builder copy(TableInfo info, Column[] columns) {
+    return new TableInfo.Builder().withColumns(columns).withProperties(info.properties())
+        .withConstraints(info.constraints());
   }
 }

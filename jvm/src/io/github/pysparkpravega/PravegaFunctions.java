@@ -39,13 +39,13 @@ final class PravegaFunctions {
 
   static Identifier[] ofSystem() {
     String[] system = {"system"};
-    return new Identifier[] {Identifier.of(system, EVENT_POINTER.name), Identifier.of(system, ROUTING_HASH.name)};
+    return new Identifier[] {Identifier.of(system, EVENT_POINTER.name()), Identifier.of(system, ROUTING_HASH.name())};
   }
 
   /** Returns a function, or null if no function has this name. `segment_of` only says where it really is. */
   static UnboundFunction ofSystem(String name) {
-    return name.equalsIgnoreCase(ROUTING_HASH.name) ? ROUTING_HASH
-        : name.equalsIgnoreCase(EVENT_POINTER.name) ? EVENT_POINTER
+    return name.equalsIgnoreCase(ROUTING_HASH.name()) ? ROUTING_HASH
+        : name.equalsIgnoreCase(EVENT_POINTER.name()) ? EVENT_POINTER
         : name.equalsIgnoreCase(SEGMENT_OF) ? SEGMENT_OF_NO_TABLE : null;
   }
 
@@ -71,32 +71,8 @@ final class PravegaFunctions {
   private interface Body extends Function<InternalRow, Object>, java.io.Serializable {}
 
   /** A function of fixed types that is null if an argument is. */
-  private static final class Scalar implements UnboundFunction, ScalarFunction<Object> {
-    private static final long serialVersionUID = 1L;
-    private final String name;
-    private final String description;
-    private final DataType result;
-    private final Body body;
-    private final DataType[] inputs;
-
-    Scalar(String name, String description, DataType result, Body body, DataType... inputs) {
-      this.name = name;
-      this.description = description;
-      this.result = result;
-      this.body = body;
-      this.inputs = inputs;
-    }
-
-    @Override
-    public String name() {
-      return name;
-    }
-
-    @Override
-    public String description() {
-      return description;
-    }
-
+  private record Scalar(String name, String description, DataType result, Body body, DataType... inputs)
+      implements UnboundFunction, ScalarFunction<Object> {
     @Override
     public BoundFunction bind(StructType arguments) {
       if (arguments.length() != inputs.length) {

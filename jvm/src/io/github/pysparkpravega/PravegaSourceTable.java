@@ -28,8 +28,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * DataFrame or the view lives.
  */
 final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
-  private static final String CATALOGS = "spark.sql.catalog.";
-
   private final Map<String, String> options;
   private final StructType given;
   private final long madeAt = System.nanoTime();
@@ -111,8 +109,8 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
   private PravegaTable load(StructType schema, boolean writing) {
     TreeSet<String> session = new TreeSet<>();
     CollectionConverters.asJava(SQLConf.get().getAllConfs()).forEach((key, text) -> {
-      if (key.startsWith(CATALOGS) && text.equals(PravegaCatalog.class.getName())) {
-        session.add(key.substring(CATALOGS.length()));
+      if (key.startsWith(DriverConf.CATALOG) && text.equals(PravegaCatalog.class.getName())) {
+        session.add(key.substring(DriverConf.CATALOG.length()));
       }
     });
     String only = session.size() == 1 ? session.first() : "";

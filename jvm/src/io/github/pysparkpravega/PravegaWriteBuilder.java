@@ -12,16 +12,8 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /** Builds appends. It refuses overwrites, and the output modes of streams that need them. */
-final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite,
-    SupportsStreamingUpdateAsAppend {
-  private final PravegaTable table;
-  private final LogicalWriteInfo info;
-
-  PravegaWriteBuilder(PravegaTable table, LogicalWriteInfo info) {
-    this.table = table;
-    this.info = info;
-  }
-
+record PravegaWriteBuilder(PravegaTable table, LogicalWriteInfo info) implements WriteBuilder, SupportsOverwriteV2,
+    SupportsDynamicOverwrite, SupportsStreamingUpdateAsAppend {
   @Override
   public boolean canOverwrite(Predicate[] predicates) {
     return true;

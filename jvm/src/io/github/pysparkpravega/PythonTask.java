@@ -7,7 +7,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -71,28 +70,20 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     return runner.compute(batches, partition, TaskContext.get());
   }
 
-  /** Runs the function to its end, and hands over each batch that it returns. */
-  void runToEnd(int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics,
-      Consumer<ColumnarBatch> taker) {
-    try {
-      Iterator<ColumnarBatch> answers = run(partition, rows, metrics);
-      while (answers.hasNext()) {
-        taker.accept(answers.next());
-      }
-    } catch (PythonException e) {
-      throw TaskErrors.unwrap(e);
-    }
-  }
-
   /** Runs a function of `ofWriter` to its end; returns its message, and adds its numbers of WriteMetrics to these. */
   byte[] write(int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics,
       long[] numbers) {
     List<byte[]> messages = new ArrayList<>();
-    runToEnd(partition, rows, metrics, answer -> {
-      ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
-      messages.add(struct.getChild(0).getBinary(0));
-      Arrays.setAll(numbers, index -> numbers[index] + struct.getChild(1 + index).getLong(0));
-    });
+    try {
+      Iterator<ColumnarBatch> answers = run(partition, rows, metrics);
+      while (answers.hasNext()) {
+        ArrowColumnVector struct = (ArrowColumnVector) answers.next().column(0);
+        messages.add(struct.getChild(0).getBinary(0));
+        Arrays.setAll(numbers, index -> numbers[index] + struct.getChild(1 + index).getLong(0));
+      }
+    } catch (PythonException e) {
+      throw TaskErrors.unwrap(e);
+    }
     if (messages.size() != 1) {
       throw new IllegalStateException("The function returned " + messages.size() + " messages");
     }

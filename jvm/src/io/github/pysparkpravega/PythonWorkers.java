@@ -83,10 +83,8 @@ final class PythonWorkers {
 
   /** Returns the archives of the application and the session from which tasks can import. */
   private static List<String> packages() {
-    return addArchives(new ArrayList<>(CollectionConverters.asJava(session().artifactManager().getPythonIncludes())));
-  }
-
-  private static List<String> addArchives(List<String> found) {
+    List<String> found = new ArrayList<>(
+        CollectionConverters.asJava(SparkSession.active().artifactManager().getPythonIncludes()));
     Seq<String> files = SparkContext.getOrCreate().listFiles();
     for (String file : CollectionConverters.asJava(files)) {
       String name = file.substring(file.lastIndexOf('/') + 1);
@@ -95,9 +93,5 @@ final class PythonWorkers {
       }
     }
     return found;
-  }
-
-  private static SparkSession session() {
-    return SparkSession.active();
   }
 }

@@ -2,9 +2,9 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.PlannedRead;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.ProjectingInternalRow;
@@ -55,10 +55,7 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
       this.task = task;
       this.segment = segment;
       this.columns = schema.length();
-      List<Object> ordinals = new ArrayList<>();
-      for (int ordinal = 0; ordinal < columns; ordinal++) {
-        ordinals.add(ordinal);
-      }
+      List<Object> ordinals = IntStream.range(0, columns).<Object>mapToObj(ordinal -> ordinal).toList();
       this.row = ProjectingInternalRow.apply(schema, CollectionConverters.asScala(ordinals).toSeq());
     }
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType;
  * and fields, and say what these mean. `table` is that of the table's description.
  */
 interface Requests {
-  // catalog/protocol/namespace_requests.py
+  // catalog/protocol/table_requests.py
   record DefaultNamespace() implements Request<String[]> {}
   record ListNamespaces() implements Request<String[]> {}
   record NamespaceExists(String[] namespace) implements Request<Boolean> {}

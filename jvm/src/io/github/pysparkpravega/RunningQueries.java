@@ -36,7 +36,6 @@ import scala.jdk.javaapi.CollectionConverters;
 final class RunningQueries {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQueries.class);
   private static final Map<String, RunningQueries> BY_CATALOG = new ConcurrentHashMap<>();
-  private static final String CATALOG = "spark.sql.catalog.";
   private static final long AGAIN_MS = 1000;
 
   private final String catalog;
@@ -57,9 +56,9 @@ final class RunningQueries {
   /** Runs the queries of catalogs whose conf says so. Called for every new session. */
   static void resume(SparkSession session) {
     SparkConf conf = session.sparkContext().conf();
-    for (Tuple2<String, String> entry : conf.getAllWithPrefix(CATALOG)) {
+    for (Tuple2<String, String> entry : conf.getAllWithPrefix(DriverConf.CATALOG)) {
       String name = entry._1();
-      String run = conf.get(CATALOG + name + ".queries.run", "").trim().toLowerCase(Locale.ROOT);
+      String run = conf.get(DriverConf.CATALOG + name + ".queries.run", "").trim().toLowerCase(Locale.ROOT);
       if (entry._2().equals(PravegaCatalog.class.getName()) && !run.isEmpty() && !run.equals("false")) {
         of(name, session);
       }
@@ -102,7 +101,7 @@ final class RunningQueries {
 
   /** Only what a session may change counts, and no catalog: whoever may write a query's row has no say in the rest. */
   private static boolean isSetting(SparkSession session, String key) {
-    return key.startsWith("spark.sql.") && !key.startsWith(CATALOG) && session.conf().isModifiable(key);
+    return key.startsWith("spark.sql.") && !key.startsWith(DriverConf.CATALOG) && session.conf().isModifiable(key);
   }
 
   private boolean hasConf(SparkSession session, Map<String, String> conf) {

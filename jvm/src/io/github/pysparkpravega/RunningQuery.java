@@ -45,7 +45,7 @@ final class RunningQuery {
       SparkSession session = ofItsOwn.get();
       query = within(session, () -> begin(session));
     } catch (Throwable e) {
-      refused = e.getMessage() == null ? e.toString() : e.getMessage();
+      refused = messageOf(e);
     }
   }
 
@@ -68,19 +68,13 @@ final class RunningQuery {
 
   /** Runs a task with a session as the active one of this thread. */
   static <T> T within(SparkSession session, Callable<T> task) {
-    SparkSession before = SparkSession.getActiveSession().getOrElse(() -> null);
-    SparkSession.setActiveSession(session);
-    try {
-      return task.call();
-    } catch (Exception e) {
-      throw PravegaException.unchecked(e);
-    } finally {
-      if (before == null) {
-        SparkSession.clearActiveSession();
-      } else {
-        SparkSession.setActiveSession(before);
+    return session.withActive(() -> {
+      try {
+        return task.call();
+      } catch (Exception e) {
+        throw PravegaException.unchecked(e);
       }
-    }
+    });
   }
 
   /** Returns when it has ended, at once if it could not start. Its report says why. */

@@ -1,12 +1,8 @@
 package io.github.pysparkpravega;
 
-import java.util.Arrays;
 import java.util.function.Consumer;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.MapType;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimeType;
 
 /**
@@ -20,21 +16,9 @@ final class TimeColumns {
 
   /** Hands a statement to be refused on, if a type has TIME in it and this session does not have that type. */
   static void check(DataType type, Consumer<String> refuse) {
-    if (isIn(type) && !Boolean.parseBoolean(SQLConf.get().getConfString(ENABLED, "false"))) {
+    if (type.existsRecursively(part -> part instanceof TimeType)
+        && !Boolean.parseBoolean(SQLConf.get().getConfString(ENABLED, "false"))) {
       refuse.accept("A column of type TIME");
     }
-  }
-
-  private static boolean isIn(DataType type) {
-    if (type instanceof StructType struct) {
-      return Arrays.stream(struct.fields()).anyMatch(field -> isIn(field.dataType()));
-    }
-    if (type instanceof ArrayType list) {
-      return isIn(list.elementType());
-    }
-    if (type instanceof MapType map) {
-      return isIn(map.keyType()) || isIn(map.valueType());
-    }
-    return type instanceof TimeType;
   }
 }

@@ -93,7 +93,7 @@ final class Catalogs {
 
   /** Returns the tables and views whose names fit, without loading them. */
   List<TableSummary> relations(Namespace namespace, SearchPattern schema, SearchPattern name) throws HiveSQLException {
-    boolean named = wanted != null && schema.literal != null;
+    boolean named = wanted != null && schema.literal() != null;
     String what = "namespace " + namespace.catalog() + "." + namespace.name();
     return attempt(named, what, List.of(), () -> {
       List<TableSummary> found = new ArrayList<>();
@@ -112,12 +112,12 @@ final class Catalogs {
    */
   List<Object[]> ofTables(SearchPattern schema, SearchPattern table, Function<Found, List<Object[]>> made)
       throws HiveSQLException {
-    boolean named = wanted != null && schema.literal != null && table.literal != null;
+    boolean named = wanted != null && schema.literal() != null && table.literal() != null;
     List<Callable<List<Object[]>>> loads = new ArrayList<>();
     for (Namespace namespace : namespaces(schema)) {
-      List<Identifier> idents = table.literal == null
+      List<Identifier> idents = table.literal() == null
           ? relations(namespace, schema, table).stream().map(TableSummary::identifier).toList()
-          : List.of(Identifier.of(namespace.parts(), table.literal));
+          : List.of(Identifier.of(namespace.parts(), table.literal()));
       for (Identifier ident : idents) {
         String what = "table " + namespace.catalog() + "." + ident;
         loads.add(() -> attempt(named, what, List.of(),

@@ -4,18 +4,10 @@ import java.util.regex.Pattern;
 
 /**
  * A search pattern of JDBC's metadata calls: % stands for any characters, _ for one, unless a backslash is before it.
+ *
+ * @param literal the only name that fits, null if the pattern has wildcards.
  */
-final class SearchPattern {
-  private final Pattern regex;
-
-  /** The only name that fits, null if the pattern has wildcards. */
-  final String literal;
-
-  private SearchPattern(Pattern regex, String literal) {
-    this.regex = regex;
-    this.literal = literal;
-  }
-
+record SearchPattern(Pattern regex, String literal) {
   static SearchPattern exactly(String name) {
     return new SearchPattern(Pattern.compile(Pattern.quote(name)), name);
   }
