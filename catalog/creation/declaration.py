@@ -62,7 +62,11 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
 
     Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
     """
-    stream, properties, columns = address.stream, _complete_auto_cdc(catalog, request.properties), request.schema
+    stream, properties, columns = (
+        address.stream,
+        _complete_auto_cdc(catalog, address, request.properties),
+        request.schema,
+    )
     if request.constraints:
         format = catalog.options(properties=properties).get(o.FORMAT)
         properties = add_primary_key(address.shown, properties, format, request.constraints)
@@ -85,7 +89,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     )
 
 
-def _complete_auto_cdc(catalog: Catalog, properties: Mapping[str, str]) -> Mapping[str, str]:
+def _complete_auto_cdc(catalog: Catalog, address: Address, properties: Mapping[str, str]) -> Mapping[str, str]:
     """Return the properties of a table that AUTO CDC makes beside its target: a table of changes with the same key.
 
     Raises UnsupportedOperationError for a flow that keeps the history of rows, which have no key then.
@@ -95,8 +99,8 @@ def _complete_auto_cdc(catalog: Catalog, properties: Mapping[str, str]) -> Mappi
         return properties
     if (type := properties.get(o.AUTO_CDC_TYPE.key)) != "SCD1":
         raise UnsupportedOperationError(
-            f"AUTO CDC STORED AS {type} is not possible: a table of changes has one row for each key. Write STORED AS "
-            "SCD TYPE 1, and read former rows with CHANGES or VERSION AS OF."
+            f"AUTO CDC STORED AS {type} is not possible with {address.shown}: a table of changes has one row for each "
+            "key. Write STORED AS SCD TYPE 1, and read former rows with CHANGES or VERSION AS OF."
         )
     return {o.FORMAT.key: "debezium-json", o.PRIMARY_KEY.key: ",".join(map(str, keys)), **properties}
 
