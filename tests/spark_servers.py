@@ -15,7 +15,7 @@ from tests.sql_clients import COMMAND
 
 JDBC, CONNECT = "ready: jdbc:hive2://127.0.0.1:", "Spark Connect server started at: "
 """What the servers say when clients can connect."""
-STARTED_BY = 180  # seconds until a server must listen
+STARTED_BY = 600  # seconds until a server must listen
 
 
 def free_port() -> int:

@@ -6,13 +6,14 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.crowd.front_ends import Client
 from bench.crowd.processes import Processes
 
 TABLES = 8
+PARQUET = "spark_catalog.default"
 LONG_ROWS = 100
 PAUSE_MS = 10
 """How long an INSERT of many rows takes for each, so that it can be ended in the middle."""
@@ -33,11 +34,9 @@ class Tables:
 
     def __init__(self, client: Client, namespace: str | None) -> None:
         """Make them. Without a namespace of the catalog there are Parquet's alone."""
-        self.place = namespace or "spark_catalog.default"
+        self.place = namespace or PARQUET
         self._numbers = itertools.count(1)
-        self._long: dict[int, bool | None] = {}
-        self._has_catalog = namespace is not None
-        places = {self.place: "pravega" if namespace else "parquet", "spark_catalog.default": "parquet"}
+        places = {self.place: "pravega" if namespace else "parquet", PARQUET: "parquet"}
         for place, kind in places.items():
             for name in ("small", "long", *(f"into_{number}" for number in range(TABLES))):
                 client.run(f"CREATE TABLE {place}.{name} (id BIGINT, temp DOUBLE) USING {kind}")
@@ -45,33 +44,25 @@ class Tables:
 
     def list_statements(self) -> list[Statement]:
         """Return all kinds of statements."""
-        place, parquet = self.place, "spark_catalog.default"
-        found = [
-            self._sql("SELECT of 100 rows", lambda number: f"SELECT * FROM {place}.small WHERE temp > {number % 7}"),
-            self._sql("INSERT of 1 row", lambda _: f"INSERT INTO {place}.into_0 VALUES (1, 1D)", f"{place}.into_0"),
+        return [
+            *self._of_place("SELECT of 100 rows", "SELECT * FROM {place}.small WHERE temp > {eighth}"),
+            *self._of_place("INSERT of 1 row", "INSERT INTO {place}.into_0 VALUES (1, 1D)", "into_0"),
             self._into_many(),
-            self._sql("DESCRIBE TABLE", lambda number: f"DESCRIBE TABLE {place}.into_{number % TABLES}"),
-            self._sql("SHOW TABLES", lambda _: f"SHOW TABLES IN {place}"),
-            Statement("listTables, getTables", lambda client, _: client.list_tables(place)),
+            *self._of_place("SHOW TABLES", "SHOW TABLES IN {place}"),
+            *self._of_place("DESCRIBE TABLE", "DESCRIBE TABLE {place}.into_{eighth}"),
+            Statement("listTables, getTables", lambda client, _: client.list_tables(self.place)),
             Statement("INSERT, cancelled", self._cancel, ends_early=True),
             Statement("INSERT, connection lost", self._lose, ends_early=True),
         ]
-        if self._has_catalog:
-            found += [
-                self._sql("SELECT, Parquet", lambda number: f"SELECT * FROM {parquet}.small WHERE temp > {number % 7}"),
-                self._sql(
-                    "INSERT, Parquet", lambda _: f"INSERT INTO {parquet}.into_0 VALUES (1, 1D)", f"{parquet}.into_0"
-                ),
-                self._sql("SHOW TABLES, Parquet", lambda _: f"SHOW TABLES IN {parquet}"),
-            ]
-        return found
 
-    @staticmethod
-    def _sql(name: str, make: Callable[[int], str], into: str | None = None) -> Statement:
-        def run(client: Client, number: int) -> None:
-            client.run(make(number))
+    def _of_place(self, name: str, text: str, into: str | None = None) -> Iterator[Statement]:
+        """Yield a statement on the catalog's tables, and the same on those of Parquet."""
+        for place in dict.fromkeys((self.place, PARQUET)):
 
-        return Statement(name, run, into)
+            def run(client: Client, number: int, place: str = place) -> None:
+                client.run(text.format(place=place, eighth=number % TABLES))
+
+            yield Statement(name if place == self.place else f"{name}, Parquet", run, into and f"{place}.{into}")
 
     def _into_many(self) -> Statement:
         def run(client: Client, number: int) -> None:
@@ -79,26 +70,22 @@ class Tables:
 
         return Statement(f"INSERT of 1 row, {TABLES - 1} tables", run, "the others")
 
-    def _make_long(self) -> tuple[int, str]:
+    def _make_long(self) -> str:
         number = next(self._numbers)
         pause = f"reflect('java.lang.Thread', 'sleep', {PAUSE_MS}L) = 'null'"
         rows = f"SELECT {number}L, id / 2D FROM range(0, {LONG_ROWS}, 1, 1) WHERE {pause}"
-        return number, f"INSERT INTO {self.place}.long {rows}"
+        return f"INSERT INTO {self.place}.long {rows}"
 
     def _cancel(self, client: Client, _: int) -> float:
-        number, statement = self._make_long()
-        self._long[number] = None
-        return client.cancel(statement, random.uniform(0, 2 * LONG_ROWS * PAUSE_MS / 1000))
+        return client.cancel(self._make_long(), random.uniform(0, 2 * LONG_ROWS * PAUSE_MS / 1000))
 
     def _lose(self, client: Client, _: int) -> None:
-        number, statement = self._make_long()
-        self._long[number] = None
-        client.lose(statement, random.uniform(0, LONG_ROWS * PAUSE_MS / 1000))
+        client.lose(self._make_long(), random.uniform(0, LONG_ROWS * PAUSE_MS / 1000))
 
     def check(self, client: Client, written: Counter[str]) -> str:
         """Count what is there: each INSERT that has ended, and each that was ended wholly or not at all."""
         rows: Counter[str] = Counter()
-        for place in {self.place, "spark_catalog.default"}:
+        for place in {self.place, PARQUET}:
             for number in range(TABLES):
                 [(count,)] = client.run(f"SELECT count(*) FROM {place}.into_{number}")
                 rows["the others" if place == self.place and number else f"{place}.into_{number}"] += count
@@ -106,7 +93,7 @@ class Tables:
         found = dict(map(tuple, client.run(f"SELECT id, count(*) FROM {self.place}.long GROUP BY id")))
         halves = {number: count for number, count in found.items() if count != LONG_ROWS}
         assert not halves, f"rows of INSERTs that were ended: {halves}"
-        return f"of {len(self._long)} INSERTs that were ended, {len(found)} are there wholly, and none in part"
+        return f"of {next(self._numbers) - 1} INSERTs that were ended, {len(found)} are there wholly, and none in part"
 
 
 def wait_for_tasks(processes: Processes, seconds: float = 120) -> float:
