@@ -36,7 +36,7 @@ from bench.servers import open_cluster
 
 def measure(front: FrontEnd, tables: Tables, statements: list[Statement], clients: list[int], seconds: float) -> None:
     """Print a row for each statement and number of clients, and check what was written."""
-    processes, written = Processes(front.jvm), Counter[str]()
+    processes, counted = Processes(front.jvm), Counter[bool]()
     connected: list[Client] = []
 
     def run(statement: Statement, number: int, seconds: float) -> tuple[str, str]:
@@ -45,8 +45,7 @@ def measure(front: FrontEnd, tables: Tables, statements: list[Statement], client
             connected[-1].list_tables(tables.place)
         before = processes.measure_time()
         load = run_clients(number, seconds, lambda number: statement.run(connected[number], number))
-        if statement.into is not None:
-            written[statement.into] += len(load.seconds)
+        counted[statement.counted] += len(load.seconds)
         return load.describe(), show_costs(before, processes.measure_time(), len(load.seconds))
 
     for statement in statements:
@@ -57,7 +56,7 @@ def measure(front: FrontEnd, tables: Tables, statements: list[Statement], client
             print(f"| {front.name} | {statement.name} | {number} | {described} | {costs} |", flush=True)
             if statement.ends_early:
                 print(f"    {wait_for_tasks(processes):.1f} s later no task runs", flush=True)
-    print(f"    {tables.check(connected[0], written)}")
+    print(f"    {tables.check(connected[0], counted[True])}")
     for client in connected:
         client.close()
 
@@ -107,7 +106,7 @@ def measure_tables(front: FrontEnd, namespace: str, arguments: argparse.Namespac
     """Make a namespace with tables, and measure statements on them."""
     client = front.connect()
     client.run(f"CREATE NAMESPACE {namespace}")
-    tables = Tables(client, namespace)
+    tables = Tables(client, namespace, front.directory)
     clients = [int(number) for number in arguments.clients.split(",")]
     measure(front, tables, choose(tables, front, arguments.only), clients, arguments.seconds)
     client.close()
@@ -118,8 +117,9 @@ def soak_tables(front: FrontEnd, namespace: str | None, arguments: argparse.Name
     client = front.connect()
     if namespace is not None:
         client.run(f"CREATE NAMESPACE {namespace}")
-    tables = Tables(client, namespace)
-    statements = [one for one in choose(tables, front, arguments.only) if "Parquet" not in one.name]
+    tables = Tables(client, namespace, front.directory)
+    of_catalog = [one for one in choose(tables, front, arguments.only) if "Parquet" not in one.name]
+    statements = choose(tables, front, arguments.only) if namespace is None else of_catalog
     written = soak(front, statements, arguments.soak)
     print(tables.check(client, written))
     client.close()

@@ -53,11 +53,12 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A front end that runs, the process of its driver, and how a client connects."""
+    """A front end that runs, the process of its driver, how a client connects, and a directory for files."""
 
     name: str
     jvm: int
     connect: Callable[[], Client]
+    directory: Path
 
 
 class _Aside(threading.Thread):
@@ -189,7 +190,7 @@ def open_front_end(name: str, config: ClientConfig, cores: int, directory: Path)
     }
     if name == "pyspark":
         with open_session(config, cores, confs) as (spark, _):
-            yield FrontEnd(name, find_driver(spark), lambda: SessionClient(lambda: spark, remote=False))
+            yield FrontEnd(name, find_driver(spark), lambda: SessionClient(lambda: spark, remote=False), directory)
         return
     servers = {
         "PRAVEGA_CONTROLLER_URI": config.controller_uri,
@@ -208,11 +209,11 @@ def open_front_end(name: str, config: ClientConfig, cores: int, directory: Path)
             return SparkSession.builder.remote(url).create()
 
         with listening(port, command, servers, directory, ready=CONNECT, quiet=False) as jvm:
-            yield FrontEnd(name, jvm, lambda: SessionClient(open_remote, remote=True))
+            yield FrontEnd(name, jvm, lambda: SessionClient(open_remote, remote=True), directory)
         return
     command = ["thriftserver", "--master", f"local[{cores}]", *options, "--host", "127.0.0.1", "--port", str(port)]
     with listening(port, command, servers, directory, ready=JDBC, quiet=False) as jvm:
-        yield FrontEnd(name, jvm, lambda: ThriftClient(port))
+        yield FrontEnd(name, jvm, lambda: ThriftClient(port), directory)
 
 
 @contextmanager
@@ -234,7 +235,7 @@ def open_plain_thrift_server(cores: int, directory: Path) -> Iterator[FrontEnd]:
         while not listens(port):
             assert server.poll() is None, (directory / "server.log").read_text()[-3000:]
             time.sleep(0.2)
-        yield FrontEnd("plain", server.pid, lambda: ThriftClient(port))
+        yield FrontEnd("plain", server.pid, lambda: ThriftClient(port), directory)
     finally:
         server.terminate()
         server.wait(timeout=60)

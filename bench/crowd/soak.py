@@ -19,12 +19,12 @@ STEPS = 10
 SHOWN = 12
 
 
-def soak(front: FrontEnd, statements: Sequence[Statement], total: int) -> Counter[str]:
+def soak(front: FrontEnd, statements: Sequence[Statement], total: int) -> int:
     """Run statements of all kinds in turns, five in each session, and print sizes ten times on the way.
 
-    Returns how many rows each table got.
+    Returns how many rows are to be counted.
     """
-    processes, numbers, written = Processes(front.jvm), itertools.count(), Counter[str]()
+    processes, numbers, done = Processes(front.jvm), itertools.count(), Counter[bool]()
     lock = threading.Lock()
     print("| statements | sessions | a second | JVM: RSS, heap | threads | service: RSS, threads |")
     print("|---" * 6 + "|")
@@ -38,24 +38,23 @@ def soak(front: FrontEnd, statements: Sequence[Statement], total: int) -> Counte
                 statement = statements[next(numbers) % len(statements)]
                 statement.run(client, number)
                 with lock:
-                    written[statement.into or ""] += 1
+                    done[statement.counted] += 1
         finally:
             client.close()
 
     for step in range(1, STEPS + 1):
-        begin, before = time.perf_counter(), written.total()
+        begin, before = time.perf_counter(), done.total()
         busy: Counter[str] = Counter()
-        while written.total() < step * total // STEPS:
+        while done.total() < step * total // STEPS:
             watcher = threading.Timer(2, _note_most, (processes, busy))
             watcher.start()
             run_clients(CLIENTS, 5, work)
             watcher.join()
-        done = written.total()
-        rate = (done - before) / (time.perf_counter() - begin)
-        _show(processes, done, f"{done // PER_SESSION} | {rate:.1f}")
+        rate = (done.total() - before) / (time.perf_counter() - begin)
+        _show(processes, done.total(), f"{done.total() // PER_SESSION} | {rate:.1f}")
         _show_threads(busy)
     time.sleep(90)  # Hive ends idle threads after 10 s and after a minute
-    _show(processes, done, "a rest | ")
+    _show(processes, done.total(), "a rest | ")
     _show_threads(processes.count_threads())
     grown = {
         name: (count - first.get(name, (0, 0))[0], size - first.get(name, (0, 0))[1])
@@ -64,8 +63,7 @@ def soak(front: FrontEnd, statements: Sequence[Statement], total: int) -> Counte
     print("\nclasses that grew: MiB, objects")
     for name, (count, size) in sorted(grown.items(), key=lambda item: -item[1][1])[:40]:
         print(f"  {size / (1 << 20):.1f} {count} {name}")
-    del written[""]
-    return written
+    return done[True]
 
 
 def _show(processes: Processes, done: int, rest: str) -> None:
