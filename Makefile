@@ -280,7 +280,7 @@ bench-row-changes: jar native ## Measure UPDATE and MERGE beside what they consi
 	$(BIN)/python -m bench.row_changes $(BENCH_ARGS)
 
 .PHONY: bench-crowd
-bench-crowd: jar native ## Measure many statements at the same time: rates, latencies, core-milliseconds by process (BENCH_ARGS)
+bench-crowd: build/dbt/installed build/pipelines/installed jar native ## Measure many statements at the same time, by each front end; or a long run, by --soak (BENCH_ARGS)
 	$(BIN)/python -m bench.crowd $(BENCH_ARGS)
 
 .PHONY: bench-writes

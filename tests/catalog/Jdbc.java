@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.DriverManager;
@@ -10,7 +11,8 @@ import java.sql.Statement;
  *
  * <p>A call is its name and its arguments, separated by tabs; an argument "null" is null. Prints one line for each row:
  * the number of the call and its cells, separated by tabs, or "error" and the message. The call "connect" has the URL for
- * those that follow; "named keys" are the keys behind a row with the names of their columns.
+ * those that follow; "named keys" are the keys behind a row with the names of their columns; a "cancelled query" is cancelled
+ * when a line comes in.
  */
 public final class Jdbc {
     public static void main(String[] arguments) throws SQLException {
@@ -39,6 +41,10 @@ public final class Jdbc {
         }
         return switch (parts[0]) {
             case "query" -> statement.executeQuery(given[1]);
+            case "cancelled query" -> {
+                cancelAtLine(statement);
+                yield statement.executeQuery(given[1]);
+            }
             case "catalogs" -> metadata.getCatalogs();
             case "schemas" -> metadata.getSchemas(given[1], given[2]);
             case "tables" -> metadata.getTables(
@@ -50,6 +56,19 @@ public final class Jdbc {
             case "functions" -> metadata.getFunctions(given[1], given[2], given[3]);
             default -> throw new SQLException("no such call: " + parts[0]);
         };
+    }
+
+    private static void cancelAtLine(Statement statement) {
+        Thread thread = new Thread(() -> {
+            try {
+                System.in.read();
+                statement.cancel();
+            } catch (IOException | SQLException e) {
+                throw new IllegalStateException(e);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private static void show(int number, ResultSet rows, boolean named) throws SQLException {

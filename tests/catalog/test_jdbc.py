@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,19 +16,27 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.local.java import find_java
+from tests.datasource.insert.test_atomicity import wait_until
+from tests.processes import running_with
 from tests.sql_clients import Rows, SqlClient
 
 PROGRAM = Path(__file__).with_name("Jdbc.java")
 DRIVER = Path(str(pyspark.__file__)).parent / "jars" / "*"
+HISTOGRAM = "GC.class_histogram"
+"""Makes the JVM collect garbage, and count what is left by class."""
 ON = [("jdbc", "secure")]
 """The front end that the tests set up their tables with, and the catalog of these."""
 
 
+def start_of_program() -> list[str | Path]:
+    """The command that runs Jdbc.java, without its arguments."""
+    return [find_java().executable, "-XX:TieredStopAtLevel=1", "-cp", DRIVER, PROGRAM]
+
+
 def answers(url: str, *calls: tuple[str | None, ...]) -> list[Rows]:
     """What Jdbc.java shows: the rows of each call, which is its name and its arguments."""
-    java: list[str | Path] = [find_java().executable, "-XX:TieredStopAtLevel=1", "-cp", DRIVER, PROGRAM]
     texts = ["\t".join("null" if part is None else part for part in call) for call in calls]
-    done = subprocess.run([*java, url, *texts], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*start_of_program(), url, *texts], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found: list[Rows] = [[] for _ in calls]
     for line in done.stdout.splitlines():
@@ -200,3 +209,42 @@ def test_records_of_avro_without_fields_and_within_themselves(
     sql.run(f"INSERT INTO {namespace}.beats VALUES (1, named_struct(), '{inner}'), (2, NULL, NULL)")
     found = answers(thrift_url, ("query", f"SELECT * FROM {namespace}.beats ORDER BY id"))[0]
     assert found == [("1", "{}", '{"id":2,"beat":{},"next":null}'), ("2", "null", "null")]
+
+
+def ask_jvm(pid: int, command: str) -> str:
+    """What jcmd answers about a process of Java."""
+    jcmd = find_java().executable.resolve().with_name("jcmd")
+    return subprocess.run([jcmd, str(pid), command], capture_output=True, text=True, check=True).stdout
+
+
+def runs_task(pid: int) -> bool:
+    """Whether a task of Spark runs in a process: its thread has the task's name."""
+    return " for task " in ask_jvm(pid, "Thread.print")
+
+
+def count_sessions(pid: int) -> int:
+    """How many sessions a Thrift server has, of open connections and of others."""
+    found = re.search(r" (\d+) +\d+ +org\.apache\.spark\.sql\.classic\.SparkSession$", ask_jvm(pid, HISTOGRAM), re.M)
+    return int(found[1])
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_an_insert_that_is_cancelled_or_loses_its_connection(thrift_url: str, sql: SqlClient, namespace: str) -> None:
+    """The server ends it and its session, and nothing of it is there."""
+    port = thrift_url.rpartition(":")[2]
+    (server,) = running_with("BrowsableThriftServer", f"hive.server2.thrift.port={port}")
+    sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
+    sessions = count_sessions(server)
+    pause = "reflect('java.lang.Thread', 'sleep', 100L) = 'null'"
+    slow = f"INSERT INTO {namespace}.t SELECT id FROM range(0, 3000, 1, 1) WHERE {pause}"
+    command = [*start_of_program(), thrift_url, f"cancelled query\t{slow}"]
+    for end in ("cancel", "kill"):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+            wait_until(lambda: runs_task(server), "a task", 120)
+            if end == "kill":
+                client.kill()
+            said, _ = client.communicate("\n" if end == "cancel" else None, timeout=120)
+        assert ("error" in said) is (end == "cancel"), said
+        wait_until(lambda: not runs_task(server), "its end", 120)
+    assert sql.run(f"SELECT count(*) FROM {namespace}.t") == [("0",)]
+    wait_until(lambda: count_sessions(server) <= sessions, "the end of the sessions", 120)

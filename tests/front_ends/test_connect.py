@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS
 from pyspark_pravega.local.state import ClusterInfo
+from tests.processes import running_with, worker_daemons
 from tests.servers import shared_cluster
 from tests.spark_servers import CONNECT, free_port, listening
 from tests.sql_clients import ConnectClient, SqlError
@@ -85,6 +86,21 @@ def test_streaming_queries_of_a_client(spark: SparkSession, namespace: str, url:
     assert "writeStream.start()" in errors["collect"]
     for text in (errors["dropped"], exception):
         assert "[PRAVEGA_STREAM_NOT_FOUND]" in text
+
+
+@pytest.mark.pipelines
+@pytest.mark.short
+@pytest.mark.timeout(600)
+def test_sessions_share_python_workers(namespace: str, url: str, tmp_path: Path) -> None:
+    """Each daemon would stay until the server ends, though a session without files needs none of its own."""
+    (server,) = running_with("SparkConnectServer", f"spark.connect.grpc.binding.port={url.rpartition(':')[2]}")
+    for number in range(3):
+        client = ConnectClient(url, tmp_path / f"{number}.log")
+        try:
+            assert client.run(f"SELECT id FROM {namespace}.events ORDER BY id") == [("1",), ("2",), ("3",)]
+        finally:
+            client.close()
+        assert len(worker_daemons(server)) == 1
 
 
 def prepare_copies(namespace: str) -> list[str]:

@@ -53,9 +53,10 @@ final class PythonWorkers {
     return new UserDefinedPythonDataSource(null).createPythonMetrics();
   }
 
-  /** Returns the files that a Spark Connect session brought along, because its tasks may need some. */
+  /** Returns the session if it brought files along, because tasks may need some: it then has Python workers of its own. */
   static Option<String> artifacts() {
-    return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
+    return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid())
+        .filter(any -> Files.exists(session().artifactManager().artifactPath()));
   }
 
   /** Spark's script `pyspark` leaves an empty entry, which Python takes for the working directory. */
