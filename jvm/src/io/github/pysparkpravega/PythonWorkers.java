@@ -56,7 +56,7 @@ final class PythonWorkers {
   /** Returns the session if it brought files along, because tasks may need some: it then has Python workers of its own. */
   static Option<String> artifacts() {
     return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid())
-        .filter(any -> Files.exists(session().artifactManager().artifactPath()));
+        .filter(any -> Files.exists(SparkSession.active().artifactManager().artifactPath()));
   }
 
   /** Spark's script `pyspark` leaves an empty entry, which Python takes for the working directory. */
