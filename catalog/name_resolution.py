@@ -19,7 +19,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, hyphenate, is_internal
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_merged_refusal, describe_view_refusal
 
 from .altering.properties import alter
@@ -31,7 +31,7 @@ from .queries.relations import suggest_table
 from .storage.catalogs import Catalog
 from .storage.creation_mark import remove_mark
 from .storage.dropping import drop_stream
-from .storage.spelling import Address, find_address
+from .storage.spelling import Address, find_address, spell_table_for_pravega
 from .tables import key_value_tables, merged_tables, stream_tables, views
 from .tables.named_table import NamedTable, TableInScope
 
@@ -58,18 +58,18 @@ def find_in_scope(catalog: Catalog, identifier: Identifier) -> TableInScope:
     and `name$kvtable` a key-value table, whatever else has that name.
     """
     name = TableName.parse(identifier.name)
-    if _is_impossible(identifier.namespace, name):
+    if _is_impossible(catalog, identifier.namespace, name):
         return NoTable(catalog, identifier)
     if name.part is None:
         return TableOfScope(catalog, identifier)
     return NamedKeyValueTable(catalog, identifier) if name.is_key_value_table else NamedPart(catalog, identifier)
 
 
-def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:
+def _is_impossible(catalog: Catalog, namespace: Sequence[str], name: TableName) -> bool:
     """Return whether an internal scope or stream has this name, so that no table can have it."""
     if len(namespace) != 1 or not name.stream or len(name.stream) > MAX_STREAM_NAME or name.part == "":
         return True
-    return is_internal(hyphenate(name.stream)) or is_internal(namespace[0])
+    return is_internal(spell_table_for_pravega(catalog, name.stream)) or is_internal(namespace[0])
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:

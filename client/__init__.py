@@ -12,6 +12,8 @@ import importlib
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pravega.errors import ClientClosedError
+
 from .config import ClientConfig
 from .retry import FirstContact
 from .stream import ScalingPolicy, Stream, StreamConfiguration
@@ -153,7 +155,7 @@ class Pravega:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the client is closed; connect again")
+            raise ClientClosedError("the client is closed; connect again")
 
     def __enter__(self) -> Pravega:
         return self

@@ -52,18 +52,18 @@ def is_internal(name: str) -> bool:
     return name.startswith("_")
 
 
-_OF_SPARK = "__spark_"
-"""How tables begin that Spark makes for itself, as AUTO CDC of pipelines does."""
+_OF_AUTO_CDC = "__spark_autocdc_"
+"""How the names of tables begin that AUTO CDC of Spark's pipelines makes for itself."""
 
 
 def hyphenate(name: str) -> str:
-    """Return a name with `-` in place of each `_`; Spark's own loses the `__` in front, which no stream can have.
-
-    Internal names, which begin with `_`, stay as they are.
-    """
-    if name.startswith(_OF_SPARK):
-        name = name.lstrip("_")
+    """Return a name with `-` in place of each `_`. Internal names, which begin with `_`, stay as they are."""
     return name if is_internal(name) else name.replace("_", "-")
+
+
+def hyphenate_table(name: str) -> str:
+    """Return a table's name with `-` in place of each `_`. No stream can have the `__` in front of AUTO CDC's names."""
+    return hyphenate(name.lstrip("_") if name.startswith(_OF_AUTO_CDC) else name)
 
 
 def replace_hyphens(name: str) -> str:

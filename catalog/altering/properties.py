@@ -16,6 +16,7 @@ from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
@@ -51,13 +52,12 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
     `change_columns` raises.
     """
     stream, shown, about = loaded.table.stream, address.shown, address.about
-    if changes and all(change.kind in COLUMN_CHANGES for change in changes):
-        # A run of AUTO CDC asks for a key without NOT NULL, as its query has it: the key stays as it is.
-        if _AUTO_CDC not in loaded.table.schema.names or any(
-            change.kind != "UpdateColumnNullability" for change in changes
-        ):
-            with prefix_errors("Table", about, UnsupportedOperationError):
-                change_columns(catalog, loaded, changes)
+    changes = [change for change in changes if not _is_asked_of_key(loaded, change)]
+    if not changes:
+        return describe(catalog, address, loaded)
+    if all(change.kind in COLUMN_CHANGES for change in changes):
+        with prefix_errors("Table", about, UnsupportedOperationError):
+            change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind
@@ -89,10 +89,19 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
     return describe(catalog, address, load_table(catalog.pravega, stream))
 
 
+def _is_asked_of_key(loaded: LoadedTable, change: TableChange) -> bool:
+    """Return whether a run of AUTO CDC asks for a key that may be null, as in its query. The key stays NOT NULL."""
+    is_key = change.column and [*change.column] <= list_key_columns(loaded.table.settings)
+    nullable = change.kind == "UpdateColumnNullability" and change.value == "true"
+    return bool(nullable and is_key and _AUTO_CDC in loaded.table.schema.names)
+
+
 def _change_properties(
     catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]
 ) -> dict[str, str]:
-    new_texts = {str(change.property).lower(): change.value for change in changes}
+    keys = [str(change.property) for change in changes]
+    declared = [key.lower() if (option := o.find_option(key)) is None else option.key for key in keys]
+    new_texts = {key: change.value for key, change in zip(declared, changes, strict=True)}
     # Unknown keys and wrong values are refused first, so that messages do not name the old properties.
     catalog.options(properties={key: value or "" for key, value in new_texts.items() if value is not None})
     if new_texts.get(o.FORMAT.key, properties["format"]) != properties["format"]:

@@ -94,15 +94,21 @@ def _complete_auto_cdc(catalog: Catalog, address: Address, properties: Mapping[s
 
     Raises UnsupportedOperationError for a flow that keeps the history of rows, which have no key then.
     """
-    keys = json.loads(catalog.options(properties=properties).get(o.AUTO_CDC_KEYS) or "null")
+    options = catalog.options(properties=properties)
+    keys = json.loads(options.get(o.AUTO_CDC_KEYS) or "null")
     if not isinstance(keys, list):
         return properties
-    if (type := properties.get(o.AUTO_CDC_TYPE.key)) != "SCD1":
+    if (type := options.get(o.AUTO_CDC_TYPE)) not in (None, "SCD1"):
         raise UnsupportedOperationError(
             f"AUTO CDC STORED AS {type} is not possible with {address.shown}: a table of changes has one row for each "
             "key. Write STORED AS SCD TYPE 1, and read former rows with CHANGES or VERSION AS OF."
         )
-    return {o.FORMAT.key: "debezium-json", o.PRIMARY_KEY.key: ",".join(map(str, keys)), **properties}
+    completed = dict(properties)
+    if not options.is_set(o.FORMAT):
+        completed[o.FORMAT.key] = "debezium-json"
+    if not options.is_set(o.PRIMARY_KEY):
+        completed[o.PRIMARY_KEY.key] = ",".join(map(str, keys))
+    return completed
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

@@ -6,7 +6,7 @@ SQL takes `-` only in backticks. So the name alone says what it means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -15,7 +15,14 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, replace_hyphens
+from pyspark_pravega.sql.identifiers import (
+    MAX_SCOPE_NAME,
+    hyphenate,
+    hyphenate_table,
+    is_internal,
+    quote_all,
+    replace_hyphens,
+)
 
 from ..protocol.table_requests import Identifier
 from .catalogs import Catalog
@@ -89,12 +96,17 @@ def check_scope_exists(catalog: Catalog, namespace: Sequence[str], scope: str) -
 
 def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
     """Return the stream that a table's identifier means. Raises the errors of `resolve_scope`."""
-    return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
+    return Stream(resolve_scope(catalog, namespace), spell_table_for_pravega(catalog, name))
 
 
-def spell_for_pravega(catalog: Catalog, name: str) -> str:
+def spell_table_for_pravega(catalog: Catalog, name: str) -> str:
+    """Return the name of the stream that a table's name means."""
+    return spell_for_pravega(catalog, name, hyphenate_table)
+
+
+def spell_for_pravega(catalog: Catalog, name: str, spell: Callable[[str], str] = hyphenate) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
-    other = hyphenate(name)
+    other = spell(name)
     return other if other != name and _is_spelled_for_sql(catalog) else name
 
 

@@ -17,6 +17,7 @@ import httpx
 
 from pyspark_pravega.errors import (
     AuthenticationError,
+    ClientClosedError,
     IncompatibleSchemaError,
     InvalidOptionError,
     InvalidSchemaError,
@@ -94,7 +95,7 @@ class HttpServer:
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
         if self._closed.is_set():
-            raise RuntimeError("the client is closed; connect again")
+            raise ClientClosedError("the client is closed; connect again")
         timeout = {"timeout": httpx.Timeout(seconds).as_dict()}
         request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:

@@ -12,7 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
+from pyspark_pravega.errors import (
+    ClientClosedError,
+    PravegaError,
+    ProtocolError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+)
 
 from ..config import ClientConfig, Endpoint
 from ..tls import make_connection_error, make_ssl_context
@@ -305,7 +311,7 @@ class ConnectionPool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the client is closed; connect again")
+            raise ClientClosedError("the client is closed; connect again")
 
     def give_back(self, connection: Connection, *, writing: bool = False) -> None:
         """Give back a connection on which no reply is outstanding."""

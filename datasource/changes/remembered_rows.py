@@ -48,11 +48,11 @@ _MOST_KEYS = 1000
 """Most keys that are looked up: more are in too many blocks."""
 _MOST_NEW_BYTES = 8 << 20
 """Most bytes of a group's newer events that scans by key read again and again."""
-_SHARED_GROUPS = 8
+_SHARED_GROUPS = 4
 _SHARED_SLOTS = 4
 _SHARED_BYTES = 1 << 20
-"""Most groups in which a task looks keys up, slots that it looks for, and bytes of newer events that it reads: to begin
-another task takes as long."""
+"""Most groups in which a task looks keys up, slots that it looks for, and bytes of newer events that it reads. More
+take longer than to begin another task, above all in an object store, where each file is fetched by some requests."""
 
 
 @dataclass

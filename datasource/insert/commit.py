@@ -172,7 +172,7 @@ class Commit:
         if self._former.failure is not None:
             raise self._former.failure
         if not self._has_begun(self._former):
-            lengths = seal(self._pravega, self._former, self._settings.unit)
+            lengths = seal(self._pravega, self._former)
             self.step = Step.SEALED
             if lengths != add_reported_lengths(self._former, messages):
                 return False
@@ -217,10 +217,10 @@ class Commit:
         try:
             left = max(0.0, self._deadline - time.monotonic())
             self._target.commit(left, self._noted, self._make_merge_check())
-        except TransactionNotOpenError as error:
+        except TransactionNotOpenError:
             if self._is_logged:
                 self._withdraw()
-            raise self._settings.unit.make_ended_error(error) from error
+            raise
         self.step = Step.KNOWN
         if self._noted is not None and self._noted[0] == INSERTS:
             clean_up(lambda: remove_inserts(self._pravega, self._stream))
@@ -268,6 +268,8 @@ class Commit:
             return
         if no_answer and not (request.again or is_asked):
             raise type(failed)(f"{failed.message}. {self._settings.unit.write_again}") from None
+        if isinstance(error, TransactionNotOpenError):
+            raise self._settings.unit.make_ended_error(error) from None
         raise error from error.__cause__
 
     def _is_committed_all_the_same(self, error: PravegaError) -> bool:

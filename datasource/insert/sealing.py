@@ -31,7 +31,7 @@ from .outcomes import Unit
 from .reports import InsertMessage
 
 
-def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, int]:
+def seal(pravega: Pravega, transaction: Transaction) -> dict[int, int]:
     """Seal the segments of a transaction, so that no task can append any more; return their lengths.
 
     Raises TransactionNotOpenError if it has ended.
@@ -42,7 +42,7 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
         pravega.segments.seal_segments(stream, ids, transaction.id)
         infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
-        raise unit.make_ended_error(transaction.explain_end())
+        raise transaction.explain_end()
     return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 
@@ -96,7 +96,7 @@ def copy_winners(
                 f"Stream {mixed.stream} was scaled while transaction {mixed.id} held bytes of failed attempts"
             )
         _copy_segments(_Copying(pravega, mixed, fresh.id), find_winning_ranges(messages))
-        if seal(pravega, fresh, unit) != add_reported_lengths(mixed, messages):
+        if seal(pravega, fresh) != add_reported_lengths(mixed, messages):
             raise make_error(f"{name} does not hold what its tasks wrote")
     except PravegaError:
         fresh.abort()

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from pyspark_pravega.errors import InvalidNameError
-from pyspark_pravega.sql.identifiers import split_name
+from pyspark_pravega.sql.identifiers import quote_all, split_name
 
 from .server_commands import add_server_options, check_table, connect_catalog, connect_client
 from .show_output import print_rows
@@ -37,6 +37,9 @@ def list_command(table: str | None, settings: Mapping[str, str]) -> None:
     committed, which happens when the next one begins. The position of a reader group of other clients is not known
     here.
     """
+    parts = [] if table is None else split_name(table)
+    if len(parts) == 3:
+        table = quote_all(parts[1:])  # without the catalog, which may have any name in Spark
     with connect_catalog(settings) as catalog:
         consumers = catalog.consumers(table)
     rows = []

@@ -175,7 +175,7 @@ def _check_worker_python(environment: Mapping[str, str]) -> _Finding:
     if shown.returncode != 0:
         last = (shown.stderr.strip().splitlines() or ["no output"])[-1]
         return _Finding(False, f"{python}: {last}", advice)
-    version, is_found = shown.stdout.split()
+    version, is_found = [*shown.stdout.split(), "", ""][:2]
     if (version, is_found) != (__version__, "True"):
         return _Finding(False, f"{python}: pyspark-pravega {version}, found by Spark's search: {is_found}", advice)
     return _Finding(True, f"{python} has pyspark-pravega {__version__}")

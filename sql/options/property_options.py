@@ -251,12 +251,12 @@ AUTO_CDC_KEYS, AUTO_CDC_TYPE = (
         f"pipelines.autocdc.{name}",
         optional(type),
         SettableAs.PROPERTY,
-        f"Set by Spark where it keeps the sequence numbers of an AUTO CDC flow: the {what}.",
+        f"{what} of an AUTO CDC flow. Spark sets it on the table that keeps the flow's sequence numbers.",
         formats=_DEBEZIUM,
     )
     for name, type, what in (
-        ("keyColumnNames", JSON_TEXT, "columns of the key"),
-        ("scdType", TEXT, "kind of history, which is SCD1"),
+        ("keyColumnNames", JSON_TEXT, "The columns of the key"),
+        ("scdType", TEXT, "The kind of history, which is SCD1,"),
     )
 )
 INFER_COLUMNS = Option(

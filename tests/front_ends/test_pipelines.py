@@ -60,7 +60,8 @@ def test_the_example_runs_and_goes_on(cluster: ClusterInfo, spark: SparkSession,
 
 
 AUTO_CDC = """
-CREATE STREAMING TABLE current USING pravega TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id');
+CREATE STREAMING TABLE current USING pravega TBLPROPERTIES ('format'='debezium-json', 'primaryKey'='id',
+  'rollover-size'='1024k');
 CREATE FLOW follow AS AUTO CDC INTO current FROM STREAM sensor KEYS (id)
 APPLY AS DELETE WHEN gone SEQUENCE BY number COLUMNS * EXCEPT (gone) STORED AS SCD TYPE 1;
 """

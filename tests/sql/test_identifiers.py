@@ -11,6 +11,7 @@ from pyspark_pravega.sql.identifiers import (
     check_new_scope,
     check_new_stream,
     hyphenate,
+    hyphenate_table,
     is_internal,
     quote,
     quote_all,
@@ -56,8 +57,10 @@ def test_underscores_of_sql() -> None:
         "-a",
         "_a",
     ]
-    names = {"sensor_agg": "sensor-agg", "a_b-c": "a-b-c", "_a_b": "_a_b", "a": "a", "__spark_of_a": "spark-of-a"}
+    names = {"sensor_agg": "sensor-agg", "a_b-c": "a-b-c", "_a_b": "_a_b", "a": "a", "__spark_a": "__spark_a"}
     assert [hyphenate(name) for name in names] == [*names.values()]
+    names["__spark_autocdc_aux_state_a"] = "spark-autocdc-aux-state-a"
+    assert [hyphenate_table(name) for name in names] == [*names.values()]
 
 
 @pytest.mark.parametrize("name", ["sensor", "sensor-agg", "Sensor.v1", "0", "-", "a" * 250])

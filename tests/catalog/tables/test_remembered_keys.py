@@ -98,7 +98,7 @@ def test_a_task_looks_few_keys_up_in_several_segments(table: Table, remembering:
     assert table.rows("id", "WHERE id IN (7, 8)") == [(7,), (8,)] and table.read == 0
     written = stamps(table)
     fill(table, 1, begin=600)
-    for keys, tasks in ([7], 2), ([*range(597, 601)], 2), ([*range(100, 111)], 12):
+    for keys, tasks in ([7], 3), ([*range(597, 601)], 3), ([*range(100, 111)], 12):
         rows = table.spark.table(remembering).where(f"id IN ({', '.join(map(str, keys))})").select("id")
         assert sorted(row.id for row in rows.collect()) == keys
         assert rows.rdd.getNumPartitions() == tasks

@@ -24,6 +24,7 @@ from pyspark_pravega.client.registry.registry_types import Compatibility, GroupP
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.errors import (
     AuthenticationError,
+    ClientClosedError,
     IncompatibleSchemaError,
     InvalidOptionError,
     InvalidSchemaError,
@@ -344,7 +345,7 @@ def test_a_request_that_outlives_its_client_leaves_no_connection(
     monkeypatch.setattr(socket, "create_connection", connect_late)
     registry.groups()
     assert [connection.fileno() for connection in opened] == [-1]
-    with pytest.raises(RuntimeError, match="the client is closed"):
+    with pytest.raises(ClientClosedError, match="the client is closed"):
         registry.groups()
 
 
@@ -352,7 +353,7 @@ def test_a_closed_client_opens_nothing(client_config: ClientConfig) -> None:
     pravega = Pravega(client_config)
     pravega.close()
     for use in (pravega.registry, lambda: pravega.controller):
-        with pytest.raises(RuntimeError, match="the client is closed; connect again"):
+        with pytest.raises(ClientClosedError, match="the client is closed; connect again"):
             use()
 
 

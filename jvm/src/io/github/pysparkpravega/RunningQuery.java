@@ -45,7 +45,7 @@ final class RunningQuery {
       SparkSession session = ofItsOwn.get();
       query = within(session, () -> begin(session));
     } catch (Throwable e) {
-      refused = messageOf(e);
+      refused = e.getMessage() == null ? e.toString() : e.getMessage();
     }
   }
 
