@@ -89,16 +89,22 @@ class SessionClient:
         self._spark.catalog.listTables(namespace)
 
     def cancel(self, statement: str, after: float) -> float:
-        tag = f"crowd-{id(self)}"
+        group = f"crowd-{id(self)}"
 
         def run() -> None:
-            self._spark.addTag(tag)
+            if self._remote:
+                self._spark.addTag(group)
+            else:
+                self._spark.sparkContext.setJobGroup(group, statement)
             self.run(statement)
 
         running = _Aside(run)
         time.sleep(after)
         began = time.perf_counter()
-        self._spark.interruptTag(tag)
+        if self._remote:
+            self._spark.interruptTag(group)
+        else:
+            self._spark.sparkContext.cancelJobGroup(group)
         running.join()
         return time.perf_counter() - began
 
@@ -179,6 +185,8 @@ class ThriftClient:
 @contextmanager
 def open_front_end(name: str, config: ClientConfig, cores: int, directory: Path) -> Iterator[FrontEnd]:
     """Start a front end in a directory of its own."""
+    if str(OF_CONNECT) not in sys.path:
+        sys.path.append(str(OF_CONNECT))  # before PySpark looks for what its client needs, which it does once
     confs = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -198,7 +206,6 @@ def open_front_end(name: str, config: ClientConfig, cores: int, directory: Path)
     }
     port = free_port()
     if name == "connect":
-        sys.path.append(str(OF_CONNECT))
         confs |= {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     options = [part for key, text in confs.items() for part in ("--conf", f"{key}={text}")]
     if name == "connect":
