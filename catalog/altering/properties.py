@@ -91,9 +91,9 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
 
 def _is_asked_of_key(loaded: LoadedTable, change: TableChange) -> bool:
     """Return whether a run of AUTO CDC asks for a key that may be null, as in its query. The key stays NOT NULL."""
-    is_key = change.column and [*change.column] <= list_key_columns(loaded.table.settings)
-    nullable = change.kind == "UpdateColumnNullability" and change.value == "true"
-    return bool(nullable and is_key and _AUTO_CDC in loaded.table.schema.names)
+    if _AUTO_CDC not in loaded.table.schema.names or change.kind != "UpdateColumnNullability":
+        return False
+    return change.value == "true" and change.column in [(name,) for name in list_key_columns(loaded.table.settings)]
 
 
 def _change_properties(

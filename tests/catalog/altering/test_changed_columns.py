@@ -132,6 +132,16 @@ def test_tables_whose_events_do_not_tell_their_version(spark: SparkSession, scop
         assert f"'format'='{format}'" in refused(spark, f"ALTER TABLE {table} ADD COLUMN x INT")
 
 
+def test_a_key_of_auto_cdc_stays_as_it_is(spark: SparkSession, scope: str) -> None:
+    """Each run of Spark's pipelines asks for the columns of its query."""
+    columns = "age INT, id INT, __spark_autocdc_metadata STRUCT<upsertSequence: INT>"
+    table = created(spark, scope, "debezium-json", columns, ", 'primary-key'='id'")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id DROP NOT NULL")
+    assert not spark.table(table).schema["id"].nullable
+    for change in ("ALTER COLUMN age DROP NOT NULL", "ALTER COLUMN id COMMENT 'key'", "ADD COLUMN x INT"):
+        assert "'format'='debezium-json'" in refused(spark, f"ALTER TABLE {table} {change}")
+
+
 def test_a_schema_of_another_program_keeps_what_it_says(spark: SparkSession, pravega: Pravega, scope: str) -> None:
     pravega.controller.create_stream(Stream(scope, "t"), StreamConfiguration())
     before: list[dict[str, Any]] = [
