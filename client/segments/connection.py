@@ -285,7 +285,7 @@ class ConnectionPool:
     def borrow(self, endpoint: Endpoint, seconds: float, *, writing: bool = False) -> Connection:
         """Return an idle connection that still seems to be alive, or open a new one. `seconds` limits each wait.
 
-        Raises the errors of `Connection.open`, and RuntimeError after `close`.
+        Raises the errors of `Connection.open`, and ClientClosedError after `close`.
         """
         while True:
             with self._lock:

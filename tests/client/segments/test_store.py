@@ -36,6 +36,7 @@ from pyspark_pravega.client.wire.replies import (
     WrongHost,
 )
 from pyspark_pravega.errors import (
+    ClientClosedError,
     PermissionDeniedError,
     ProtocolError,
     SegmentNotFoundError,
@@ -162,7 +163,7 @@ def test_after_close_nothing_works(pravega: Pravega, stream: Stream) -> None:
     store = SegmentStore(pravega.config, pravega.controller, pravega.tokens)
     store.segment_infos(stream, [0])
     store.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ClientClosedError, match="closed"):
         store.segment_infos(stream, [0])
 
 
