@@ -62,15 +62,14 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
 
     Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
     """
-    stream, properties, columns = (
-        address.stream,
-        _complete_auto_cdc(catalog, address, request.properties),
-        request.schema,
-    )
-    if request.constraints:
-        format = catalog.options(properties=properties).get(o.FORMAT)
-        properties = add_primary_key(address.shown, properties, format, request.constraints)
+    stream, properties, columns = address.stream, request.properties, request.schema
     options = catalog.options(properties=properties)
+    if options.is_set(o.AUTO_CDC_KEYS):
+        properties = _complete_auto_cdc(address, properties, options)
+        options = catalog.options(properties=properties)
+    if request.constraints:
+        properties = add_primary_key(address.shown, properties, options.get(o.FORMAT), request.constraints)
+        options = catalog.options(properties=properties)
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
@@ -89,12 +88,11 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     )
 
 
-def _complete_auto_cdc(catalog: Catalog, address: Address, properties: Mapping[str, str]) -> Mapping[str, str]:
+def _complete_auto_cdc(address: Address, properties: Mapping[str, str], options: o.Options) -> Mapping[str, str]:
     """Return the properties of a table that AUTO CDC makes beside its target: a table of changes with the same key.
 
     Raises UnsupportedOperationError for a flow that keeps the history of rows, which have no key then.
     """
-    options = catalog.options(properties=properties)
     keys = json.loads(options.get(o.AUTO_CDC_KEYS) or "null")
     if not isinstance(keys, list):
         return properties
