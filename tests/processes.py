@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from contextlib import suppress
 from pathlib import Path
+
+from pyspark_pravega.local.java import find_java
 
 
 def running(pid: int) -> str:
@@ -59,3 +62,9 @@ def task_workers(jvm: int) -> list[int]:
 def _serves_tasks(pid: int) -> bool:
     """Spark has more daemons, such as those that look up and plan Python data sources; they run other modules."""
     return running(pid).split()[-1:] == ["pyspark.worker"]
+
+
+def ask_jvm(pid: int, command: str) -> str:
+    """What jcmd answers about a process of Java."""
+    jcmd = find_java().executable.resolve().with_name("jcmd")
+    return subprocess.run([jcmd, str(pid), command], capture_output=True, text=True, check=True).stdout

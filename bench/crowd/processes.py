@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench.latency_and_memory import list_children
-from pyspark_pravega.local.java import find_java
+from tests.processes import ask_jvm
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -20,7 +19,6 @@ class Processes:
 
     def __init__(self, jvm: int) -> None:
         self._jvm = jvm
-        self._jcmd = find_java().executable.resolve().with_name("jcmd")
 
     def find(self) -> dict[str, list[int]]:
         """Return the ids of the processes by kind."""
@@ -84,8 +82,7 @@ class Processes:
         return {name: (int(count), int(size)) for count, size, name in found}
 
     def _ask(self, command: str) -> str:
-        asked = [str(self._jcmd), str(self._jvm), command]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        return ask_jvm(self._jvm, command)
 
 
 def shorten_name(name: str) -> str:

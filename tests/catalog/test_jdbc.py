@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.registry_types import Compatibility, GroupP
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.local.java import find_java
 from tests.datasource.insert.test_atomicity import wait_until
-from tests.processes import running_with
+from tests.processes import ask_jvm, running_with
 from tests.sql_clients import Rows, SqlClient
 
 PROGRAM = Path(__file__).with_name("Jdbc.java")
@@ -209,12 +209,6 @@ def test_records_of_avro_without_fields_and_within_themselves(
     sql.run(f"INSERT INTO {namespace}.beats VALUES (1, named_struct(), '{inner}'), (2, NULL, NULL)")
     found = answers(thrift_url, ("query", f"SELECT * FROM {namespace}.beats ORDER BY id"))[0]
     assert found == [("1", "{}", '{"id":2,"beat":{},"next":null}'), ("2", "null", "null")]
-
-
-def ask_jvm(pid: int, command: str) -> str:
-    """What jcmd answers about a process of Java."""
-    jcmd = find_java().executable.resolve().with_name("jcmd")
-    return subprocess.run([jcmd, str(pid), command], capture_output=True, text=True, check=True).stdout
 
 
 def runs_task(pid: int) -> bool:
