@@ -306,6 +306,13 @@ def _parse_timestamp(text: str) -> datetime:
     return moment
 
 
+def _parse_name_in_lake(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", text):
+        raise ValueError("expected <namespace>.<table>, with letters, digits, _ and -, for example lake.sensor")
+    return text
+
+
+NAME_IN_LAKE: OptionType[str] = OptionType("`<namespace>.<table>`", _parse_name_in_lake)
 FORMAT_NAME: OptionType[str] = OptionType(
     "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _parse_format_name
 )

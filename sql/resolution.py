@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -153,12 +154,20 @@ class Resolution:
 
     def _expand(self, option: Option[Any], text: str) -> str:
         """Read a secret to which the conf only refers, as `${env:NAME}`, because confs are shown and stored."""
-        reference = _VARIABLE.fullmatch(text.strip()) if option.secret else None
+        if not option.secret:
+            return text
+        if option.key.endswith("*"):
+            texts = {key: self._expand_reference(option.key, one) for key, one in json.loads(text).items()}
+            return json.dumps(texts, sort_keys=True)
+        return self._expand_reference(option.key, text)
+
+    def _expand_reference(self, key: str, text: str) -> str:
+        reference = _VARIABLE.fullmatch(text.strip())
         if reference is None:
             return text
         if not self._environment.get(reference[1]):
             raise InvalidOptionError(
-                f"The catalog conf '{option.key}' refers to the environment variable {reference[1]}, "
+                f"The catalog conf '{key}' refers to the environment variable {reference[1]}, "
                 "which is not set where the catalog service runs."
             )
         return self._environment[reference[1]]

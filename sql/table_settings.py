@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
@@ -76,7 +76,8 @@ class FormatTraits:
     """Whether its events are changes of rows."""
 
 
-_READING = (o.MODE, o.DEAD_LETTER)
+READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, o.LAKE, o.LAKE_KEEP)
+"""Table properties that apply to scans."""
 
 
 def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
@@ -108,7 +109,7 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
         format_settings=select_format_settings(options, format, traits),
         scan_properties={
             option.key: text
-            for option in _READING
+            for option in READING
             if options.source(option) is o.Source.PROPERTY and (text := options.text(option)) is not None
         },
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
-from pyspark_pravega.datasource.positions.snapshot import take_snapshot
+from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
@@ -57,6 +57,11 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
         return describe(catalog, address, loaded)
     if all(change.kind in COLUMN_CHANGES for change in changes):
         with prefix_errors("Table", about, UnsupportedOperationError):
+            if o.LAKE.key in loaded.stored and any(change.kind == "RenameColumn" for change in changes):
+                raise UnsupportedOperationError(
+                    "A table with a lake keeps the names of its columns, by which files of the lake have them. Add a "
+                    "column instead."
+                )
             change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
@@ -165,14 +170,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     traits = format_traits(table.format)
     if not traits.registered or traits.changes or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    pieces = take_snapshot(
-        pravega,
-        table.stream,
-        start=None,
-        end=None,
-        fail_on_data_loss=False,
-        measure_settled=lambda measure: measure(None),
-    )
+    pieces = drop_empty(list_whole_segments(pravega, table.stream))
     for piece in pieces:
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):

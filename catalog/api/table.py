@@ -354,8 +354,7 @@ class Table(AlterableTable):
         slices = take_snapshot(
             pravega,
             stream,
-            start=first,
-            end=None,
+            (first, None),
             fail_on_data_loss=False,
             measure_settled=lambda measure: measure(None),
         )

@@ -10,12 +10,14 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
 from ..protocol.service_replies import MetadataRows, ProcedureDescription
+from ..queries.scan_planning import pickle_tasks
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from .consumers import create_consumer, drop_consumer, move_consumer
 from .dead_letters import replay_dead_letter
 from .history import compact_changes, compact_history, create_tag, drop_tag, reset_query
+from .lake import tier
 from .procedure import Call, Procedure, check_arguments
 from .queries import start_query
 from .schemas import delete_schema_version, register_schema, set_compatibility, validate_schema
@@ -31,6 +33,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         drop_tag,
         compact_history,
         compact_changes,
+        tier,
         truncate_stream,
         seal_stream,
         scale_stream,
@@ -70,8 +73,11 @@ def answer(
         starts = procedure is start_query
         return ProcedureDescription(procedure.name, procedure.columns, procedure.comment, procedure.parameters, starts)
     with prefix_errors("Procedure", shown):
-        rows = procedure.act(Call(catalog, request.given, servers, request.facts))
-        return MetadataRows(tuple(tuple(row) for row in rows))
+        call = Call(catalog, request.given, servers, request.facts, request.done)
+        tasks = procedure.plan(call) if procedure.plan is not None and call.done is None else None
+        if tasks is not None:
+            return MetadataRows((), pickle_tasks(tasks.source), tasks.pending)
+        return MetadataRows(tuple(tuple(row) for row in procedure.act(call)))
 
 
 def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:

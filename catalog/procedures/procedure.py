@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyspark.sql.types as T
 
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.scan.planned_scan import RowSource
 from pyspark_pravega.datasource.tables.stream_table import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
@@ -16,6 +17,7 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal
 from ..metadata.metadata_table import Rows
 from ..name_resolution import find_in_scope
 from ..protocol import QueryFacts
+from ..protocol.procedure_requests import TasksDone
 from ..protocol.service_replies import Parameter
 from ..protocol.table_requests import Identifier
 from ..running.tending import QueryServers
@@ -50,13 +52,15 @@ DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would c
 class Call:
     """A call of a procedure: the texts of the arguments that are not null, by the names of parameters.
 
-    `facts` are there if the procedure starts a query, which one of the `servers` then runs.
+    `facts` are there if the procedure starts a query, which one of the `servers` then runs. `done` are the results of
+    the tasks that the first answer asked for.
     """
 
     catalog: Catalog
     arguments: Mapping[str, str]
     servers: QueryServers
     facts: QueryFacts | None = None
+    done: TasksDone | None = None
 
     def is_set(self, flag: Parameter) -> bool:
         """Return whether a flag is true."""
@@ -97,6 +101,14 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Tasks:
+    """Work of a call that tasks do first: the call is then repeated with what is `pending` and their results."""
+
+    source: RowSource
+    pending: str
+
+
+@dataclass(frozen=True)
 class Procedure:
     """A procedure. `act` carries out a call; `rights` describes the rights on the servers that its user needs."""
 
@@ -106,6 +118,8 @@ class Procedure:
     columns: T.StructType
     rights: str
     act: Callable[[Call], Rows]
+    plan: Callable[[Call], Tasks | None] | None = None
+    """Plans what tasks do before `act` is called with their results."""
 
     @property
     def signature(self) -> str:
@@ -118,12 +132,16 @@ class Procedure:
 
 
 def procedure(
-    comment: str, parameters: Sequence[Parameter], columns: Sequence[T.StructField], rights: str
+    comment: str,
+    parameters: Sequence[Parameter],
+    columns: Sequence[T.StructField],
+    rights: str,
+    plan: Callable[[Call], Tasks | None] | None = None,
 ) -> Callable[[Callable[[Call], Rows]], Procedure]:
     """Make a procedure, under its own name, of the function that carries out a call."""
 
     def make(act: Callable[[Call], Rows]) -> Procedure:
-        return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act)
+        return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act, plan)
 
     return make
 

@@ -44,14 +44,24 @@ class QueryFacts:
 
 
 @dataclass(frozen=True)
+class TasksDone:
+    """The rows of the tasks of a call, each a text, and what the service said of them, which only it understands."""
+
+    pending: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CallProcedure(Identifier):
     """CALL: the rows of its result, as `MetadataRows`. `given` are the arguments that are not null, as texts.
 
-    `facts` are there if the procedure starts a query and its text is given.
+    `facts` are there if the procedure starts a query and its text is given. `done` is there when the tasks have run
+    that the first answer to this call asked for.
     """
 
     given: Mapping[str, str]
     facts: QueryFacts | None = None
+    done: TasksDone | None = None
 
 
 ProcedureRequest: TypeAlias = ListProcedures | LoadProcedure | CallProcedure

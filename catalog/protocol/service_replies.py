@@ -98,10 +98,31 @@ class MetadataDescription(Reply):
 
 
 @dataclass(frozen=True)
+class PlannedTasks:
+    """What tasks read: the pickled function and its pickled partitions in base64.
+
+    `python` is the version of Python that they are for, such as 3.11.
+    `schema` describes the rows, and `output` what the tasks return: rows, maybe with a count of bad events.
+    """
+
+    function: str
+    python: str
+    partitions: tuple[str, ...]
+    schema: StructType
+    output: StructType
+
+
+@dataclass(frozen=True)
 class MetadataRows(Reply):
-    """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970."""
+    """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970.
+
+    A procedure has none yet if it needs `tasks` to be run first. Then the call is repeated with what is `pending` and
+    the texts that the tasks return.
+    """
 
     rows: tuple[tuple[Any, ...], ...]
+    tasks: PlannedTasks | None = None
+    pending: str | None = None
 
 
 @dataclass(frozen=True)
@@ -167,21 +188,6 @@ class ScanEnds:
     def with_end(self, start: str, end: str, tail: Mapping[int, int], newest: int = 0) -> ScanEnds:
         """Return these ends with the end of a scan that was the first with its bounds."""
         return ScanEnds((*self.ends, ScanEnd(start, end, tuple(tail.items()), newest)))
-
-
-@dataclass(frozen=True)
-class PlannedTasks:
-    """What tasks read: the pickled function and its pickled partitions in base64.
-
-    `python` is the version of Python that they are for, such as 3.11.
-    `schema` describes the rows, and `output` what the tasks return: rows, maybe with a count of bad events.
-    """
-
-    function: str
-    python: str
-    partitions: tuple[str, ...]
-    schema: StructType
-    output: StructType
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ def make_planned_read(
     if request.row_limit is not None:
         text += f"; limit: {request.row_limit}"
     return PlannedRead(
-        tasks=_pickle_tasks(planned.source) if planned.whole else None,
-        search=None if planned.search is None else _pickle_tasks(RowSource(planned.search, FOUND, FOUND)),
+        tasks=pickle_tasks(planned.source) if planned.whole else None,
+        search=None if planned.search is None else pickle_tasks(RowSource(planned.search, FOUND, FOUND)),
         schema=planned.source.schema,
         affinities=tuple(planned.affinities),
         bytes=planned.bytes,
@@ -100,7 +100,8 @@ def make_planned_read(
     )
 
 
-def _pickle_tasks(source: RowSource) -> PlannedTasks:
+def pickle_tasks(source: RowSource) -> PlannedTasks:
+    """Return the tasks that read the rows of a source."""
     function, partitions = pickle_read(source.reader, source.output)
     return PlannedTasks(function, PYTHON, tuple(partitions), source.schema, source.output)
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, make_segment_name
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
+from ..lake.opening import BELIEVED_SECONDS, open_lake
 from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_within
 from ..scan.conditions import Condition, Sieve
@@ -26,9 +26,10 @@ from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, choose_sharing, measure_slices, plan_events
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
+from ..stream_source.history import find_head
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
-from ..tables.open_table import OpenRead
+from ..tables.open_table import OpenRead, OpenTable
 from .changes_offset import ChangesOffset
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]
@@ -43,7 +44,8 @@ def plan_appended(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedSc
     log = CommitLog(read.pravega, stream)
     first, last, versions = find_version_range(log, bounds)
     cuts = {version.number: version.cut for version in versions}
-    slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last))
+    lake = open_lake(read)
+    slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last), lake)
     if earlier is not None:
         slices = cut_slices(slices, earlier.tail)
     if last not in cuts:
@@ -59,7 +61,7 @@ def plan_appended(read: OpenRead, bounds: Bounds, rows: WantedRows) -> PlannedSc
     by_segment = map_segment_versions(stream, slices, versions, first)
     parts = _cut_by_versions(stream, slices, by_segment, rows.choosing) if rows.choosing else None
     selection = EventSelection(parts, versions=by_segment, sharing=choose_sharing(read, rows))
-    return plan_events(read, Measured(slices, newest=newest), rows, selection)
+    return plan_events(read, Measured(slices, newest=newest, lake=lake), rows, selection)
 
 
 def _cut_by_versions(
@@ -83,21 +85,28 @@ def _cut_by_versions(
     return pieces
 
 
-def find_start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
+def find_start_of_appended(opened: OpenTable, bounds: Bounds) -> ChangesOffset:
     """Return where a stream of changes without a checkpoint begins."""
+    pravega, stream = opened.pravega, opened.stream
     first, _, versions = find_version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
-    created = find_creation(pravega, stream)
-    return ChangesOffset(before or pravega.controller.head(stream), first - 1, created=created)
+    return ChangesOffset(before or find_head(opened), first - 1, created=find_creation(pravega, stream))
 
 
-def plan_new_appended(read: OpenRead, columns: StructType, since: ChangesOffset, until: ChangesOffset) -> PlannedScan:
-    """Fix what a batch of a stream of changes reads between two positions."""
+def plan_new_appended(
+    read: OpenRead, columns: StructType, since: ChangesOffset, until: ChangesOffset, query: str
+) -> PlannedScan:
+    """Fix what a batch of a stream of changes, which a `query` reads, has between two positions."""
     first, last = since.version + 1, until.known or until.version
     versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []
-    slices = measure_slices(read, since.cut, until.cut)
-    selection = EventSelection(versions=map_segment_versions(read.stream, slices, versions, first))
-    return plan_events(read, Measured(slices), WantedRows(columns, counted=True), selection)
+    lake = open_lake(read, oldest=BELIEVED_SECONDS)
+    try:
+        slices = measure_slices(read, since.cut, until.cut, lake)
+    except DataLossError:
+        lake = open_lake(read)
+        slices = measure_slices(read, since.cut, until.cut, lake)
+    selection = EventSelection(versions=map_segment_versions(read.stream, slices, versions, first), query=query)
+    return plan_events(read, Measured(slices, lake=lake), WantedRows(columns, counted=True), selection)
 
 
 def find_version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:

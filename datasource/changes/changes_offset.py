@@ -26,8 +26,9 @@ from ..positions.identity import (
     read_creation_member,
 )
 from ..positions.snapshot import find_end_within, measure_tail
-from ..stream_source.admission import Limits, admit, make_walk
+from ..stream_source.admission import Limits, admit
 from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks
+from ..stream_source.history import join_history, make_walk
 from ..stream_source.memory import SourceMemory
 from ..stream_source.offset import describe_other_stream
 from ..tables.change_range import ChangeRange
@@ -199,9 +200,9 @@ def find_end_of_batch(
     if target.cut == since.cut:
         return since
     check_positions(pravega, stream, since, target)
-    segments = request.memory.segments(pravega, stream)
+    segments = join_history(opened, request.memory.segments(pravega, stream))
     frontier = find_frontier(segments, since.cut.positions, target.cut)
-    walk = make_walk(pravega, stream, options)
+    walk = make_walk(opened)
     query = request.memory.query(request.checkpoint)
     if request.last is None and not query.is_due(walk, frontier.begins, frontier.ends, request.limits):
         return since

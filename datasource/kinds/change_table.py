@@ -58,6 +58,7 @@ class ChangeTable(TableKind):
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
+        settings = super().check_settings(columns, settings)
         checked = check_settings(columns, settings.format_settings)
         needs_key = {
             o.INSERT_CONFLICT.key: Conflict.of(checked) is Conflict.FAIL,

@@ -72,11 +72,12 @@ class AppendedSource(ChangesSource):
 
     def start(self) -> str:
         check_endless(self._changes, self._opened.options)
-        return find_start_of_appended(self._opened.pravega, self._opened.stream, self._changes.bounds()).to_json()
+        return find_start_of_appended(self._opened, self._changes.bounds()).to_json()
 
     def plan(self, batch: BatchRange) -> PlannedScan:
         check_endless(self._changes, self._opened.options)
-        return plan_new_appended(self._read(), self._reader.columns, *self._read_range(batch))
+        since, until = self._read_range(batch)
+        return plan_new_appended(self._read(), self._reader.columns, since, until, self._reader.checkpoint)
 
 
 class RowChangesSource(ChangesSource):

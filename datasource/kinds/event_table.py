@@ -10,14 +10,17 @@ from typing import Self
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
-from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
 from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_columns
+from ..lake.columns import make_lake_schema
+from ..lake.opening import BELIEVED_SECONDS, open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letter_stream import check_target
@@ -62,7 +65,8 @@ class EventRows(TableKind):
         read, rows = self._read(), WantedRows(batch.columns, counted=True)
         sharing = choose_sharing(read, rows) if self.options.get(o.UNORDERED) else None
         selection = EventSelection(query=batch.query, times=batch.times, sharing=sharing)
-        return plan_events(read, Measured(batch.slices), rows, selection)
+        lake = open_lake(read, oldest=BELIEVED_SECONDS)
+        return plan_events(read, Measured(batch.slices, lake=lake), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
         refuse_columns(self.options, f"on {self.stream}, whose rows do not change", o.DELETE_COLUMN)
@@ -111,6 +115,14 @@ class EventRows(TableKind):
 @dataclass(frozen=True)
 class EventTable(EventRows):
     """A table of all events of a stream. Its columns are those of its schema, and its events can be removed."""
+
+    @classmethod
+    def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
+        if o.LAKE.key in settings.scan_properties:
+            make_lake_schema(columns)
+        elif o.LAKE_KEEP.key in settings.scan_properties:
+            raise InvalidOptionError(f"'{o.LAKE_KEEP.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
+        return settings
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str | None:

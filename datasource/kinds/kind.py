@@ -87,8 +87,12 @@ class TableKind(OpenTable, ABC):
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         """Return the settings of a table with these columns, with column names spelled like the columns.
 
-        Raises InvalidOptionError for settings that do not fit the columns.
+        Raises InvalidOptionError for settings that do not fit the columns, or tables of this kind.
         """
+        if o.LAKE.key in settings.scan_properties:
+            raise InvalidOptionError(
+                f"'{o.LAKE.key}' does not apply: only a table whose rows are its events can have a lake. Leave it out."
+            )
         return settings
 
     @classmethod

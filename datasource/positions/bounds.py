@@ -19,6 +19,7 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, Da
 from pyspark_pravega.sql import options as o
 
 from ..tables.change_range import AsOf
+from .history import History
 from .points_in_time import Point, find_point_before_time, find_point_of_number, find_point_of_time
 
 
@@ -112,8 +113,10 @@ def _show(options: o.Options, option: o.Option[Any]) -> str:
     return f"'{options.name(option)}'='{options.text(option)}'"
 
 
-def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
-    """Return the cut at which a read of a former state of a table ends.
+def find_end_as_of(
+    pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options, history: History | None = None
+) -> StreamCut:
+    """Return the cut at which a read of a former state of a table, with its history, ends.
 
     Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
     were removed, unless that is to be ignored.
@@ -123,7 +126,8 @@ def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Opt
             f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
         )
     cut = StreamCut.from_text(as_of.cut)
-    if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, cut):
+    head = pravega.controller.head(stream) if history is None else history.begin
+    if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, head, cut):
         raise DataLossError(
             f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events up "
             "to that position or beyond it. Ask for a later one (the metadata table history has the versions), or set "
@@ -132,9 +136,8 @@ def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Opt
     return cut
 
 
-def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
+def _is_removed(pravega: Pravega, head: StreamCut, cut: StreamCut) -> bool:
     """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
-    head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
         return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
     try:

@@ -18,6 +18,8 @@ from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
+from .history import History
+
 BEYOND = 1 << 63
 """An offset behind the end of every segment."""
 
@@ -34,18 +36,20 @@ class SegmentSlice:
 def take_snapshot(
     pravega: Pravega,
     stream: Stream,
+    cuts: tuple[StreamCut | None, StreamCut | None],
     *,
-    start: StreamCut | None,
-    end: StreamCut | None,
     fail_on_data_loss: bool,
     measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+    history: History | None = None,
 ) -> list[SegmentSlice]:
     """Return the non-empty slices between two cuts; None stands for the stream's present head and tail.
 
     `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part.
+    What is left of a `history` counts as part of the stream.
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
+    start, end = cuts
     named = (("start-stream-cut", start), ("end-stream-cut", end))
     checks = [
         run_in_background(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None
@@ -54,14 +58,16 @@ def take_snapshot(
         done()
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
-        return _measure(pravega, stream, start, until, fail_on_data_loss)
+        return drop_empty(_list_slices(pravega, stream, start, until, fail_on_data_loss, history))
 
     return measure(end) if end is not None else measure_settled(measure)
 
 
-def list_whole_segments(pravega: Pravega, stream: Stream, until: StreamCut | None = None) -> list[SegmentSlice]:
-    """Return all that a stream has now, or up to a cut, with the segments that have no events."""
-    return _list_slices(pravega, stream, None, until, False)
+def list_whole_segments(
+    pravega: Pravega, stream: Stream, until: StreamCut | None = None, *, history: History | None = None
+) -> list[SegmentSlice]:
+    """Return all that a stream and its history have now, or up to a cut, with the segments that have no events."""
+    return _list_slices(pravega, stream, None, until, False, history)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
@@ -108,19 +114,20 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     return list(compress(segments, map_side_by_side(is_last, segments)))
 
 
-def _measure(
-    pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
-) -> list[SegmentSlice]:
-    return drop_empty(_list_slices(pravega, stream, start, end, fail_on_data_loss))
-
-
 def _list_slices(
-    pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
+    pravega: Pravega,
+    stream: Stream,
+    start: StreamCut | None,
+    end: StreamCut | None,
+    fail_on_data_loss: bool,
+    history: History | None,
 ) -> list[SegmentSlice]:
-    if start is None and end is None and (known_infos := pravega.known_streams.segment_infos(stream)) is not None:
-        whole = StreamCut(stream, {})  # everything before the head was truncated or removed
+    whole = StreamCut(stream, {})  # everything before the head was truncated or removed
+    is_whole = start is None and end is None and history is None
+    if is_whole and (known_infos := pravega.known_streams.segment_infos(stream)) is not None:
         return [_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known_infos.items())]
-    first = start if start is not None else pravega.controller.head(stream)
+    begin = None if history is None else history.begin
+    first = start or begin or pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
     infos = pravega.known_streams.find_infos_between(start, end) if start is not None and end is not None else None
     if infos is not None:
@@ -132,12 +139,14 @@ def _list_slices(
             if start is not None:
                 raise _make_order_error(error) from None
             # The head has passed the end, at least in part. The segments show what is left before the end.
-            first = StreamCut(stream, {})
+            first = whole
             segments, token = pravega.controller.list_segments_between(first, end)
         pravega.segments.seed_token(stream, token)
         infos = pravega.segments.segment_infos(stream, segments)
-        if start is None and end is None:
+        if is_whole:
             pravega.known_streams.learn_segments(stream, segments, infos)
+    if history is not None:
+        infos = history.widen(segments, infos)
     slices = []
     for segment_id in sorted(segments):
         info = infos.get(segment_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -14,7 +14,13 @@ from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Access, Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    InvalidSchemaError,
+    PravegaError,
+    SchemaNotFoundError,
+    UnsupportedOperationError,
+)
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
@@ -22,6 +28,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_optio
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import HeadRow
+from ..lake.columns import RAW
+from ..lake.iceberg import LakeTable
+from ..lake.opening import ONLY, check_defaults, open_lake
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
 from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
@@ -33,6 +42,7 @@ from .borders import start_later
 from .division import Division, divide
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
+from .lake_reader import LakePartition, plan_lake
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
@@ -46,7 +56,7 @@ _LIKELY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The slices that a scan covers, as they were measured.
+    """The slices that a scan covers, as they were measured; the `lake` has a part of them, if there is one.
 
     `head` is the head row that the commit log had then, if the whole stream was measured: the slices contain all its
     versions. `newest` is the newest version that was known, where versions count. `about` says of the "start" and the
@@ -60,6 +70,7 @@ class Measured:
     about: Mapping[str, str] = field(default_factory=dict)
     to_tail: bool = True
     ends: Mapping[int, int] | None = None
+    lake: LakeTable | None = None
 
 
 def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
@@ -76,40 +87,46 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
     start = find_start_bound(pravega, table.stream, options, table.event_time_delay)
+    lake = open_lake(opened)
     if (as_of := table.asked.as_of) is not None:
-        end = Bound(find_end_as_of(pravega, table.stream, as_of, options), as_of.about)
+        history = None if lake is None else lake.history
+        end = Bound(find_end_as_of(pravega, table.stream, as_of, options, history), as_of.about)
     else:
         end = find_end_bound(pravega, table.stream, options)
-    measured = _measure(opened, start.cut, end.cut)
+    measured = _measure(opened, start.cut, end.cut, lake)
     about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
         slices = cut_slices(measured.slices, earlier.tail)
-        return Measured(slices, about=about, to_tail=end.cut is None, ends=earlier.tail)
+        return Measured(slices, about=about, to_tail=end.cut is None, ends=earlier.tail, lake=lake)
     if start.cut is None and end.cut is None:
         return measured
-    return Measured(measured.slices, about=about, to_tail=end.cut is None)
+    return Measured(measured.slices, about=about, to_tail=end.cut is None, lake=lake)
 
 
-def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Sequence[SegmentSlice]:
+def measure_slices(
+    opened: OpenTable, start: StreamCut | None, end: StreamCut | None, lake: LakeTable | None = None
+) -> Sequence[SegmentSlice]:
     """Measure the slices between two cuts now, with complete transactions only; see `take_snapshot`."""
-    return _measure(opened, start, end).slices
+    return _measure(opened, start, end, lake).slices
 
 
-def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Measured:
+def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None, lake: LakeTable | None) -> Measured:
     pravega, stream, options = opened.pravega, opened.stream, opened.options
+    history = None if lake is None else lake.history
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     if start is None and end is None:
-        pieces, head = log.measure_settled_with_head(partial(list_whole_segments, pravega, stream))
-        return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces})
+        measure = partial(list_whole_segments, pravega, stream, history=history)
+        pieces, head = log.measure_settled_with_head(measure)
+        return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces}, lake=lake)
     slices = take_snapshot(
         pravega,
         stream,
-        start=start,
-        end=end,
+        (start, end),
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         measure_settled=log.measure_settled,
+        history=history,
     )
-    return Measured(slices)
+    return Measured(slices, lake=lake)
 
 
 @dataclass(frozen=True)
@@ -170,6 +187,12 @@ def plan_events(
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
     sharing = selection.sharing or Sharing()
+    in_lake: list[LakePartition] = []
+    if measured.lake is not None:
+        in_order = selection.sharing is None and selection.query is not None
+        in_lake, left = _split_at_lake(measured.lake, table, left, rows, in_order=in_order)
+        if read.options.get(o.LAKE) == ONLY:
+            left = []
     is_divided = _is_divided(read, measured, rows) and places is None
     size = sharing.find_part_size(left) if is_divided else None
     division = Division(left) if size is None else divide(pravega, stream, left, size)
@@ -180,14 +203,14 @@ def plan_events(
     # A scan of the whole stream notes borders: in all of a segment, or else behind those that are known.
     heads = {piece.segment_id: piece.start for piece in left} if measured.head is not None and is_divided else {}
     tail = measure_extent(measured.slices)["tail"]
-    partitions = []
+    partitions: list[SlicePartition | LakePartition] = [*in_lake]
     for piece, span in parts:
         segment = piece.segment_id
         is_noted = segment in division.noted
         head = None if is_noted and piece.end != tail[segment] else heads.get(segment)
         partitions.append(SlicePartition(piece, endpoints[segment], token, span, is_noted, head))
     extent = measure_extent([partition.read for partition in partitions])
-    extent["segments"] = len(left if places is None else parts)
+    extent["segments"] = len(left if places is None else parts) + len({one.read.segment_id for one in in_lake})
     extent["tail"] = tail
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
@@ -198,6 +221,29 @@ def plan_events(
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row else None,
     )
+
+
+def _split_at_lake(
+    lake: LakeTable, table: StreamTable, slices: Sequence[SegmentSlice], rows: WantedRows, *, in_order: bool
+) -> tuple[list[LakePartition], list[SegmentSlice]]:
+    """Return partitions for what a lake has of slices, and what is left of these for the segment stores."""
+    partitions: list[LakePartition] = []
+    left = []
+    if RAW in rows.columns.names and RAW not in table.schema.names:
+        raise UnsupportedOperationError(
+            f"A lake has the bytes of events only if they could not be decoded, so that column {RAW} cannot be read of "
+            f"stream {table.stream} with its lake. Leave it out, or read what the stream has alone with "
+            "'lake'='ignore'."
+        )
+    check_defaults(StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
+    for piece in slices:
+        end = lake.find_end(piece.segment_id, piece.start)
+        border = min(end, piece.end)
+        if border > piece.start:
+            partitions += plan_lake(lake, table, replace(piece, end=border), rows.conditions, in_order=in_order)
+        if border < piece.end:
+            left.append(replace(piece, start=border))
+    return partitions, left
 
 
 def _is_divided(read: OpenRead, measured: Measured, rows: WantedRows) -> bool:

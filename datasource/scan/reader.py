@@ -6,7 +6,7 @@ import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from .counts import ReadingCounts
 from .dead_letter_stream import DeadLetters
 from .division import PartSize
 from .event_plan import EventScanPlan
+from .lake_reader import LakePartition, read_lake
 from .noted_borders import BorderNotes, NotedBorders
 from .places import Span
 from .planned_scan import PlannedScan
@@ -126,7 +127,7 @@ def read_in_process(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
 class SmallSlices(InputPartition):
     """Slices that one task reads one after another, because a separate task costs more than reading a slice."""
 
-    slices: tuple[SlicePartition, ...]
+    slices: tuple[SlicePartition | LakePartition, ...]
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Sharing:
         evenly = share is not None and (self.most is None or 2 * share <= self.most)
         return PartSize(min(sizes), evenly, by_log=self.least is not None or self.most is not None) if sizes else None
 
-    def group(self, slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
+    def group(self, slices: Sequence[SlicePartition | LakePartition]) -> list[ScanPartition]:
         """Return partitions for slices: neighbours share one as long as they are small together.
 
         Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the
@@ -175,9 +176,9 @@ class Sharing:
         return partitions
 
 
-def _join_neighbours(slices: Sequence[SlicePartition], most: int) -> list[SlicePartition | SmallSlices]:
-    partitions: list[SlicePartition | SmallSlices] = []
-    small: list[SlicePartition] = []
+def _join_neighbours(slices: Sequence[SlicePartition | LakePartition], most: int) -> list[ScanPartition]:
+    partitions: list[ScanPartition] = []
+    small: list[SlicePartition | LakePartition] = []
     size = 0
 
     def close() -> None:
@@ -196,13 +197,18 @@ def _join_neighbours(slices: Sequence[SlicePartition], most: int) -> list[SliceP
     return partitions
 
 
-class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
+ScanPartition: TypeAlias = SlicePartition | LakePartition | SmallSlices
+
+
+class SegmentScanReader(PlannedReader[EventScanPlan, ScanPartition]):
     """One partition for each slice, with its events in order; small slices share a partition."""
 
-    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], sharing: Sharing = Sharing()) -> None:
+    def __init__(
+        self, plan: EventScanPlan, slices: Sequence[SlicePartition | LakePartition], sharing: Sharing = Sharing()
+    ) -> None:
         super().__init__(plan, sharing.group(slices))
 
-    def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
+    def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
         decoder, left = make_event_decoder(self._plan), self._plan.limit
         slices = list_slices(partition)
@@ -211,16 +217,20 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
             opened.callback(self._plan.writer_schemas.close)
             if self._plan.config.registry_uri is not None:
                 self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
-            readers = [_make_reader(self._plan, pravega, piece) for piece in slices]
+            readers = {
+                number: _make_reader(self._plan, pravega, piece)
+                for number, piece in enumerate(slices)
+                if isinstance(piece, SlicePartition)
+            }
             for number, piece in enumerate(slices):
-                if number + 1 < len(slices) and not _is_for_few(self._plan):
+                if number + 1 in readers and not _is_for_few(self._plan):
                     # Without this, the task would wait for the segment store between two slices.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
                 try:
-                    left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
+                    left = yield from _read_slice(self._plan, pravega, decoder, piece, readers.get(number), left)
                 except MalformedEventError as error:
-                    if not piece.is_noted:
+                    if isinstance(piece, LakePartition) or not piece.is_noted:
                         raise
                     borders = NotedBorders(pravega, self._plan.table.stream)
                     raise borders.doubt(piece.piece.segment_id, error) from None
@@ -228,7 +238,7 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
                     break
 
 
-def list_slices(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
+def list_slices(partition: ScanPartition) -> tuple[SlicePartition | LakePartition, ...]:
     """Return the slices of a partition, in order."""
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
 
@@ -264,12 +274,15 @@ def _read_slice(
     plan: EventScanPlan,
     pravega: Pravega,
     events: Decoder | None,
-    partition: SlicePartition,
-    reader: SegmentRangeReader,
+    partition: SlicePartition | LakePartition,
+    reader: SegmentRangeReader | None,
     left: int | None,
 ) -> Generator[pa.RecordBatch, None, int | None]:
-    """Yield the rows of a slice, at most `left` of them; return how many may follow from other slices."""
-    piece, few = partition.piece, _is_for_few(plan)
+    """Yield the rows of a slice, at most `left` of them; return how many may follow from other slices.
+
+    A slice of a segment has a reader; that of a lake has none.
+    """
+    piece, few = partition.read if isinstance(partition, LakePartition) else partition.piece, _is_for_few(plan)
     segment = make_segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
         letters = None
@@ -277,9 +290,13 @@ def _read_slice(
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events, plan.table.stream, piece.segment_id, work)
             opened.callback(letters.close)
-        span = partition.span
+        span = None if isinstance(partition, LakePartition) else partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
         decoder.left = left
+        if isinstance(partition, LakePartition):
+            yield from read_lake(plan, decoder, partition)
+            return decoder.left
+        assert reader is not None
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
         counts, notes = ReadingCounts(reader), BorderNotes(piece.start)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_pravega.client.registry.registry_types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
@@ -20,6 +21,7 @@ from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, lis
 from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
+from ..lake.columns import ENCODING, ERROR, LENGTH, OFFSET, RAW
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from .counts import Counts, make_null_counts
@@ -38,6 +40,19 @@ class _ChosenEvents:
     events: EventBuffer
     base: int
     ids: EventPositions | None
+
+    @classmethod
+    def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
+        """Return the events of a lake. They have their bytes if they could not be decoded."""
+        has_bytes = rows.column(RAW).null_count < len(rows)
+        raw = [value or b"" for value in rows.column(RAW).to_pylist()] if has_bytes else []
+        starts = np.cumsum([0, *map(len, raw)])[:-1] if has_bytes else np.zeros(len(rows), np.int64)
+        lengths = rows.column(LENGTH).to_numpy(zero_copy_only=False).astype(np.int64)
+        events = EventBuffer(b"".join(raw), starts, lengths)
+        ids = pc.fill_null(rows.column(ENCODING), -1).to_numpy(zero_copy_only=False) if needs_ids else None
+        chosen = cls(events, 0, ids)
+        chosen.__dict__["offsets"] = rows.column(OFFSET).to_numpy(zero_copy_only=False)
+        return chosen
 
     @cached_property
     def offsets(self) -> EventPositions:
@@ -123,7 +138,27 @@ class SliceDecoder:
         chosen = self._choose(window, first, last)
         if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
             chosen = _keep_first_events(chosen, limit)
-        decoded = self._decode(chosen)
+        return self._make_batches(chosen, self._decode(chosen))
+
+    def convert(self, rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.RecordBatch]:
+        """Return the batches of a lake's rows as `batches` does of events. `names` are the columns of the table."""
+        chosen, plan = _ChosenEvents.of_lake(rows, self._needs_ids), self._plan
+        if plan.places is not None:
+            wanted = plan.places.mask(self._segment, chosen.offsets, chosen.events.lengths)
+            if not wanted.all():
+                return self.convert(rows.filter(pa.array(wanted)), names) if wanted.any() else []
+        errors = rows.column(ERROR)
+        bad = [BadEvent(index, errors[index].as_py()) for index in np.flatnonzero(errors.is_valid()).tolist()]
+        if bad and plan.bad_events.mode == FAILFAST:
+            raise self._make_malformed_error(chosen, bad[0])
+        columns, numbers = rows.select(names) if names else None, list_positions(len(rows))
+        if bad and plan.bad_events.mode == DROPMALFORMED:
+            numbers = np.flatnonzero(errors.is_null())
+            columns = None if columns is None else columns.take(pa.array(numbers))
+        return self._make_batches(chosen, _DecodedEvents(columns, numbers, bad))
+
+    def _make_batches(self, chosen: _ChosenEvents, decoded: _DecodedEvents) -> list[pa.RecordBatch]:
+        limit = self.left
         if limit is not None and limit < len(decoded.rows):
             decoded = _keep_first_rows(decoded, limit)
         if limit is not None:

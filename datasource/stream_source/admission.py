@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias, TypeVar
 
-from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border, walk_events
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border
 from pyspark_pravega.sql import options as o
 
 _WORTH = 8
@@ -48,16 +46,6 @@ def read_limits(options: o.Options) -> Limits:
         min_rows=options.get(o.MIN_ROWS_PER_TRIGGER),
         max_delay_ms=round(options.get(o.MAX_TRIGGER_DELAY).total_seconds() * 1000),
     )
-
-
-def make_walk(pravega: Pravega, stream: Stream, options: o.Options) -> Walk[int]:
-    """Return the walk over the events of a stream's segments."""
-    walk_stream = partial(walk_events, pravega.segments, stream, fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS))
-
-    def walk(segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
-        return walk_stream(segment, start, end, most_bytes=most_bytes, most_events=most_events)
-
-    return walk
 
 
 def admit(walk: Walk[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:

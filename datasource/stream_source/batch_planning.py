@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
@@ -15,13 +16,15 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
+from ..lake.opening import look_again
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.open_table import OpenTable
-from .admission import NO_LIMITS, Limits, admit, make_walk
+from .admission import NO_LIMITS, Limits, admit
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
+from .history import find_head, join_history, make_walk
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .source_progress import Progress
@@ -49,11 +52,12 @@ class TableStream:
         """Take a table and its stream's `identity`. `required` are the columns it needs, including hidden columns."""
         self._pravega, self.table, self._options = opened.pravega, opened.table, opened.options
         self.stream, self.identity, self._required = opened.stream, identity, required
-        self._segments = segments
+        self._in_stream, self._segments = segments, join_history(opened, segments)
+        self._find_head, self._look_again = partial(find_head, opened), partial(look_again, opened)
         timeout = opened.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
         self._log = CommitLog(opened.pravega, opened.stream, timeout=timeout)
-        self.walk = make_walk(opened.pravega, opened.stream, opened.options)
-        self.progress = Progress(opened.pravega, segments, self._log, self.walk)
+        self.walk = make_walk(opened)
+        self.progress = Progress(opened.pravega, self._segments, self._log, self.walk)
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
@@ -77,7 +81,7 @@ class TableStream:
         if options.get(o.START_STREAM_CUT) == "latest":
             cut = self._tail()
         if cut is None:
-            cut = self._pravega.controller.head(stream)
+            cut = self._find_head()
         else:
             check_cut(self._pravega, stream, "start-stream-cut", cut)
             if end is not None:
@@ -121,7 +125,7 @@ class TableStream:
 
     def head(self) -> SourceOffset:
         """Return where the stream begins now."""
-        return self.offset(self._pravega.controller.head(self.stream).positions)
+        return self.offset(self._find_head().positions)
 
     def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
         """Return the whole transactions that a query can read now between `since`, where it is, and `last`.
@@ -149,7 +153,12 @@ class TableStream:
         return Admission(frontier, admit(self.walk, frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
-        frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+        def measure() -> Frontier:
+            return self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+
+        frontier = measure()
+        if frontier.lost and self._look_again():
+            frontier = measure()
         self._check_lost(frontier)
         return frontier
 
@@ -166,7 +175,18 @@ class TableStream:
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for removed events."""
         before = since.cut.positions if until.begin is None else until.begin
-        after = until.cut.positions
+        frontier = self._find_range(before, until.cut.positions, f"{since.cut} and {until.cut}")
+        if frontier.lost and self._look_again():
+            frontier = self._find_range(before, until.cut.positions, f"{since.cut} and {until.cut}")
+        self._check_lost(frontier)
+        return [
+            SegmentSlice(segment, begin, frontier.ends[segment])
+            for segment, begin in frontier.begins.items()
+            if begin < frontier.ends[segment]
+        ]
+
+    def _find_range(self, before: SegmentOffsets, after: SegmentOffsets, shown: str) -> Frontier:
+        """Return what lies between two positions. Raises CheckpointError if they do not follow each other."""
         infos = self._segments.infos({*before, *after})
         frontier = Frontier({}, {})
         for segment in sorted(infos.keys() | before.keys() | after.keys()):
@@ -179,18 +199,11 @@ class TableStream:
                     frontier.lost.append((segment, begin, end))
                 continue
             if end is None:
-                raise CheckpointError(
-                    f"The checkpoint's offsets {since.cut} and {until.cut} do not follow each other. {START_ANEW}"
-                )
+                raise CheckpointError(f"The checkpoint's offsets {shown} do not follow each other. {START_ANEW}")
             if begin < info.start_offset and begin < end:
                 frontier.lost.append((segment, begin, min(info.start_offset, end)))
             frontier.begins[segment], frontier.ends[segment] = max(begin, info.start_offset), end
-        self._check_lost(frontier)
-        return [
-            SegmentSlice(segment, begin, frontier.ends[segment])
-            for segment, begin in frontier.begins.items()
-            if begin < frontier.ends[segment]
-        ]
+        return frontier
 
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
@@ -200,7 +213,7 @@ class TableStream:
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
                 "option out, or use another trigger."
             )
-        frontier = find_frontier(self._segments, since.cut.positions)
+        frontier = find_frontier(self._in_stream, since.cut.positions)
         self._check_lost(frontier)
         return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from pyspark_pravega.client import Pravega, cancellation
@@ -18,6 +19,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
 
+from ..positions.history import History
 from ..positions.snapshot import BEYOND, EndCut, find_end_within
 
 SegmentOffsets = Mapping[int, int]
@@ -45,14 +47,23 @@ class StreamSegments:
         self._none_until: Recent[int, tuple[float, float]] = Recent(kept)
         self._ends: Recent[int, int] = Recent(kept)
         self._bounds: Recent[str, tuple[EndCut | None]] = Recent(kept)
+        self._find_history: Callable[[], History | None] = lambda: None
+
+    def join(self, find_history: Callable[[], History | None]) -> StreamSegments:
+        """Return the same segments, with the same memory, as a query sees them that also reads a history."""
+        joined = copy(self)
+        joined._find_history = find_history
+        return joined
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the present state of segments, without missing ones."""
-        infos = self.pravega.segments.segment_infos(self.stream, segments)
+        wanted = list(segments)
+        infos = self.pravega.segments.segment_infos(self.stream, wanted)
         for segment, info in infos.items():
             if info.sealed:
                 self._ends.put(segment, info.write_offset)
-        return infos
+        history = self._find_history()
+        return infos if history is None else history.widen(wanted, infos)
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
         """Return the present ends of segments, without missing ones."""

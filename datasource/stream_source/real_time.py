@@ -56,7 +56,8 @@ def follow(planned: PlannedScan) -> PlannedScan:
     if not isinstance(reader, SegmentScanReader):
         raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
     plan = replace(reader.plan, counted=True, positioned=True)
-    partitions = [piece for partition in reader.planned for piece in list_slices(partition)]
+    slices = [piece for partition in reader.planned for piece in list_slices(partition)]
+    partitions = [piece for piece in slices if isinstance(piece, SlicePartition)]  # at the tail, where no lake is
     segments = tuple(partition.piece.segment_id for partition in partitions)
     source = RowSource(FollowingReader(FollowPlan(plan, segments), partitions), planned.source.schema, plan.output)
     return replace(planned, source=source, affinities=segments)

@@ -220,12 +220,16 @@ def _advise_leaving_out(stream: Stream) -> str:
 
 
 def _find_common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
-    first = members[0]
-    for member in members:
-        if dict(member.scan_properties) != dict(first.scan_properties):
+    """Return the properties that count for all members; each has a lake of its own."""
+    listed = [{**member.scan_properties} for member in members]
+    for properties in listed:
+        properties.pop(o.LAKE.key, None)
+        properties.pop(o.LAKE_KEEP.key, None)
+    for member, properties in zip(members, listed, strict=True):
+        if properties != listed[0]:
             raise InvalidOptionError(
-                f"Stream {member.stream} has the table properties {dict(member.scan_properties)}, and stream "
-                f"{first.stream} has {dict(first.scan_properties)}. Streams that are read as one must have the same: "
+                f"Stream {member.stream} has the table properties {properties}, and stream {members[0].stream} has "
+                f"{listed[0]}. Streams that are read as one must have the same: "
                 "change them with ALTER TABLE ... SET TBLPROPERTIES, or leave one of the streams out."
             )
-    return dict(first.scan_properties)
+    return listed[0]

@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, TableSettings, count_milliseconds
+from pyspark_pravega.sql.table_settings import LONGEST_TAG, READING, TAG_PREFIX, TableSettings, count_milliseconds
 
 from .stream_table import StreamTable, find_kind_of_format
 
@@ -73,7 +73,7 @@ def describe_stored_table(
         event_time_delay=0 if delay is None else count_milliseconds(o.EVENT_TIME_DELAY.type.parse(delay)),
         kind=find_kind_of_format(format),
         settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats},
-        scan_properties={key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored},
+        scan_properties={option.key: stored[option.key] for option in READING if option.key in stored},
     )
 
 

@@ -101,6 +101,15 @@ class RegistryError(PravegaError):
     """Full name of the schema group, if the request was about one."""
 
 
+class LakeError(PravegaError):
+    """A lake cannot be reached, is not that of the stream, or was changed so that it lacks events."""
+
+    condition = "PRAVEGA_LAKE_FAILED"
+    sql_state = "58000"
+    cure = "Do what the message says. `'lake'='ignore'` reads what the stream has alone. See [History in a \
+lake](history-in-a-lake.md)."
+
+
 class ServiceError(PravegaError):
     """The catalog service could not be started, or ended before it answered."""
 

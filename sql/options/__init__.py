@@ -14,6 +14,7 @@ The strongest place counts: read or write option, table property, catalog conf, 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -27,7 +28,7 @@ from ..resolution import Resolution, normalize_key
 from ..resolution import Source as Source
 from . import connection_options, property_options, query_options
 from .connection_options import *  # noqa: F403
-from .connection_options import ADDRESSES, CREDENTIALS, LOGIN, TRUST
+from .connection_options import ADDRESSES, CREDENTIALS, LAKE_CATALOG, LOGIN, TRUST
 from .property_options import *  # noqa: F403
 from .query_options import *  # noqa: F403
 
@@ -70,7 +71,7 @@ def resolve(
     resolution.add(SettableAs.READ, Source.QUERY, read or {})
     resolution.add(SettableAs.WRITE, Source.QUERY, write or {})
     resolution.add(SettableAs.PROPERTY, Source.PROPERTY, properties or {})
-    resolution.add(SettableAs.CATALOG, Source.CATALOG, conf or {})
+    resolution.add(SettableAs.CATALOG, Source.CATALOG, _gather_lake(conf or {}))
     withheld = _list_withheld(resolution.options(), Source.QUERY if is_conf_of_driver else Source.CATALOG)
     resolution.add_environment(withheld)
     options = resolution.options()
@@ -85,6 +86,17 @@ def resolve(
             f"'{CREDENTIALS.key}' (module:attribute)."
         )
     return options
+
+
+def _gather_lake(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return a conf with all properties of the lake's catalog as one option."""
+    gathered = {key: text for key, text in conf.items() if not _is_of_lake(key)}
+    lake = {key.partition(".")[2]: text for key, text in conf.items() if _is_of_lake(key)}
+    return gathered | ({LAKE_CATALOG.key: json.dumps(lake, sort_keys=True)} if lake else {})
+
+
+def _is_of_lake(key: str) -> bool:
+    return key.lower().startswith(LAKE_CATALOG.key.removesuffix("*"))
 
 
 def resolve_script(settings: Mapping[str, str]) -> Options:
@@ -114,7 +126,7 @@ def find_refused_settings(keys: Iterable[str]) -> list[str]:
 
     An empty key stands for the catalog itself.
     """
-    options = {key: find_option(key) for key in keys}
+    options = {key: LAKE_CATALOG if _is_of_lake(key) else find_option(key) for key in keys}
     return [
         key if option is None else option.key
         for key, option in options.items()

@@ -7,6 +7,7 @@ from ..option_types import (
     BOOLEAN,
     CONNECTION,
     DURATION,
+    JSON_TEXT,
     PLUG_IN,
     PLUG_IN_OR_FILE,
     QUERY,
@@ -170,6 +171,14 @@ QUERIES_LEASE = Option(
     "How long other drivers leave a streaming query to this one while it gives no sign of life. It gives one every "
     "third of this time.",
     "15s",
+)
+LAKE_CATALOG = Option(
+    "lake.*",
+    optional(JSON_TEXT),
+    SettableAs.START,
+    "Properties of the catalog of the [lake](history-in-a-lake.md), which pyiceberg gets without the prefix `lake.`: "
+    "`lake.type`, `lake.uri`, `lake.warehouse` and others. A value `${env:NAME}` is read from the environment.",
+    secret=True,
 )
 VIEWS = Option(
     "views",

@@ -8,6 +8,7 @@ from ..option_types import (
     DURATION,
     FORMAT_NAME,
     JSON_TEXT,
+    NAME_IN_LAKE,
     NAMES,
     TABLE,
     TEXT,
@@ -226,6 +227,23 @@ CHANGES_ISOLATION = Option(
     "those of rows that it changes too.",
     "serializable",
     formats=_DEBEZIUM,
+)
+LAKE = Option(
+    "lake",
+    optional(one_of("ignore", "only")),
+    SettableAs.PROPERTY | SettableAs.READ,
+    "As a table property, the lake's table that has the table's old events, as `<namespace>.<table>`; the procedure "
+    "`tier` moves events there, and reads of the table have those of the lake and of the stream. As a read option, "
+    "`ignore` reads what the stream has alone, and `only` what the lake has alone. See "
+    "[History in a lake](history-in-a-lake.md).",
+    property_type=optional(NAME_IN_LAKE),
+)
+LAKE_KEEP = Option(
+    "lake.keep",
+    optional(DURATION),
+    SettableAs.PROPERTY,
+    "How long the stream keeps events that its lake has: after each tiering, those of older versions are removed from "
+    "the stream, unless a consumer needs them. Not set: retention alone removes them.",
 )
 COMPACT_AFTER = Option(
     "compact.after",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -72,62 +68,6 @@ def test_upserts_into_a_database(
     assert newest() == counted
     run_python(program, names)
     assert newest() == counted
-
-
-@pytest.mark.parametrize("number_of_copies", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_history_in_files(spark: SparkSession, namespace: str, tmp_path: Path, number_of_copies: int) -> None:
-    """The view has each row once: between copies, while one is made, and with what a copy has left that died."""
-    table, copies, later = recipe("History in files, by day", namespace=namespace, directory=tmp_path)
-    run_sql(spark, table)
-    names: dict[str, Any] = {"spark": spark}
-    run_python(copies, names)
-    run_sql(spark, later)
-    stream, view = f"pravega.{namespace}.measured", f"pravega.{namespace}.measured_ever"
-    done = threading.Event()
-
-    def write(first: int, options: str) -> int:
-        """Insert row after row until the copies are made, and return how many; without a transaction, no versions."""
-        for number in itertools.count():
-            if done.is_set():
-                return number
-            spark.sql(f"INSERT INTO {stream} {options} VALUES ({first + number}, 1.0, current_timestamp())")
-        raise AssertionError
-
-    def copied() -> int:
-        return int(spark.sql(f"SHOW TBLPROPERTIES {view} ('copied')").collect()[0].value)
-
-    def copy() -> None:
-        try:
-            for _ in range(number_of_copies):
-                known = copied()
-                while spark.sql(f"SELECT max(version) FROM {stream}.history").collect()[0][0] < known + 2:
-                    time.sleep(0.1)
-                left = tmp_path / f"measured/first_version={known + 1}"
-                shutil.copytree(tmp_path / "measured/first_version=1", left)
-                names["copy"]()
-                assert copied() >= known + 2
-        finally:
-            done.set()
-
-    def read() -> tuple[int, int]:
-        """Return how many rows of each writer there are; they are the first ones, and each is there once."""
-        ids = sorted(row.id for row in spark.sql(f"SELECT id FROM {view}").collect())
-        one, two = [each for each in ids if each < 1000], [each for each in ids if each >= 1000]
-        assert one == list(range(1, len(one) + 1)) and two == list(range(1000, 1000 + len(two)))
-        return len(one), len(two)
-
-    with ThreadPoolExecutor(3) as pool:
-        writers = [pool.submit(write, 4, ""), pool.submit(write, 1000, "WITH ('write-mode'='at-least-once')")]
-        copier = pool.submit(copy)
-        counts = [read()]
-        while not copier.done():
-            counts.append(read())
-            assert all(before <= after for before, after in itertools.pairwise(counts[-2:]))
-        copier.result()
-        written = [writer.result() for writer in writers]
-    assert read() == (written[0] + 3, written[1]) and len(set(counts)) > number_of_copies and written[1] > 0
-    ever, present = (spark.sql(f"SELECT id, temp, at FROM {each} ORDER BY id").collect() for each in (view, stream))
-    assert ever == present
 
 
 def test_an_upgrade_and_the_way_back(

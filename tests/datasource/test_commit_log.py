@@ -57,7 +57,7 @@ SPAWN = multiprocessing.get_context("spawn")
 def content(pravega: Pravega, stream: Stream) -> int:
     """How many transactions of one event for each segment a scan sees now; none of them in part."""
     settled = CommitLog(pravega, stream).measure_settled
-    slices = take_snapshot(pravega, stream, start=None, end=None, fail_on_data_loss=True, measure_settled=settled)
+    slices = take_snapshot(pravega, stream, (None, None), fail_on_data_loss=True, measure_settled=settled)
     if not slices:
         return 0
     assert len(slices) == len(pravega.controller.current_segments(stream))

@@ -88,7 +88,7 @@ def loss(forgetful: tuple[Pravega, ForgetfulController], new_stream: Callable[..
 def test_a_reader(loss: Loss, caplog: pytest.LogCaptureFixture) -> None:
     log = CommitLog(loss.pravega, loss.stream)
     slices = take_snapshot(
-        loss.pravega, loss.stream, start=None, end=None, fail_on_data_loss=True, measure_settled=log.measure_settled
+        loss.pravega, loss.stream, (None, None), fail_on_data_loss=True, measure_settled=log.measure_settled
     )
     assert sum(piece.end - piece.start for piece in slices) == sum(8 + len(row) for row in ROWS)
     loss.check(versions=0)

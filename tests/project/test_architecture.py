@@ -46,7 +46,7 @@ MODULES = {
 """The modules of distributions that are named otherwise."""
 
 
-EXTRAS = {"browser": "ui", "local": "local", "metrics": "metrics"}
+EXTRAS = {"browser": "ui", "lake": "lake", "local": "local", "metrics": "metrics"}
 """Folders whose own requirements are an extra."""
 
 
@@ -56,7 +56,7 @@ def list_modules(requirements: list[str]) -> set[str]:
 
 
 def test_what_is_imported_is_required_and_the_other_way_round() -> None:
-    """What only local clusters, the web pages and the metrics need are extras."""
+    """What only local clusters, lakes, the web pages and the metrics need are extras."""
     used: dict[str, set[str]] = {}
     for folder in [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]:
         for path in folder.rglob("*.py"):

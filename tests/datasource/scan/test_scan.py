@@ -82,9 +82,9 @@ class TestTasks:
         ]
         found = [list_slices(partition) for partition in Sharing().group(slices)]
         assert list(map(len, found)) == tasks
-        assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
+        assert [piece.read.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
-            together_bytes = sum(partition.piece.end - partition.piece.start for partition in task)
+            together_bytes = sum(partition.read.end - partition.read.start for partition in task)
             assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) * 9 / 8 / ENOUGH_TASKS)
             assert len(task) == 1 or together_bytes <= MODERATE_BYTES
 

@@ -33,9 +33,7 @@ def snapshot(
     fail_on_data_loss: bool = True,
 ) -> list[SegmentSlice]:
     settled = CommitLog(pravega, stream).measure_settled
-    return take_snapshot(
-        pravega, stream, start=start, end=end, fail_on_data_loss=fail_on_data_loss, measure_settled=settled
-    )
+    return take_snapshot(pravega, stream, (start, end), fail_on_data_loss=fail_on_data_loss, measure_settled=settled)
 
 
 def split_of(pravega: Pravega, stream: Stream) -> list[SegmentRange]:

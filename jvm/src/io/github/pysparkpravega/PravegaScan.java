@@ -122,7 +122,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return complete;
   }
 
-  private static List<String> search(@OrNull PlannedTasks tasks) {
+  /** Runs tasks whose rows are texts. */
+  static List<String> search(@OrNull PlannedTasks tasks) {
     return tasks == null ? List.of() : new DataSourceRDD(
         SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false,
         Map$.MODULE$.empty()).toJavaRDD().map(row -> row.getString(0)).collect();

@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.MetadataRows;
 import io.github.pysparkpravega.Replies.ProcedureDescription;
 import io.github.pysparkpravega.Requests.*;
 import java.util.HashMap;
@@ -107,9 +108,17 @@ final class Procedure implements LineProcedure {
     }
     String query = describe().startsQuery() ? given.get("query") : null;
     QueryFacts facts = query == null ? null : RunningQueries.describe(service, query);
-    JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given, facts)).rows();
+    MetadataRows answer = call(given, facts, null);
+    while (answer.tasks() != null) {
+      answer = call(given, facts, new TasksDone(answer.pending(), PravegaScan.search(answer.tasks())));
+    }
+    JsonNode rows = answer.rows();
     Scan result = new RowsOfService(describe().schema(), () -> rows);
     return List.of(result).iterator();
+  }
+
+  private MetadataRows call(Map<String, String> given, QueryFacts facts, TasksDone done) {
+    return service.call(new CallProcedure(ident.namespace(), ident.name(), given, facts, done));
   }
 
   /** Returns the text of a map of texts, as a JSON object. */

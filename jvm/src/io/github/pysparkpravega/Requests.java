@@ -74,8 +74,9 @@ interface Requests {
       implements Request<ProcedureDescription> {}
   record QueryFacts(String server, String spark, boolean ownConf, boolean streaming, StructType schema,
       Map<String, String> settings, String catalog, String[] namespace) {}
-  record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts)
-      implements Request<MetadataRows> {}
+  record TasksDone(String pending, List<String> rows) {}
+  record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts,
+      @OrNull TasksDone done) implements Request<MetadataRows> {}
 
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
       @OrNull String progress, boolean bounded, boolean stopped) {}

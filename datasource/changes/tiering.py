@@ -1,0 +1,205 @@
+"""Moves events of a stream into its lake: tasks write files, and one commit adds them together with the new history."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import DataLossError
+from pyspark_pravega.formats.core.spark_types import make_nullable
+
+from ..commit_log.commit_log import CommitLog
+from ..lake.columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VERSION, convert_batch, make_lake_schema
+from ..lake.iceberg import FileIO, LakeTable, name_file
+from ..positions.history import History
+from ..positions.identity import identify
+from ..positions.points_in_time import Point
+from ..positions.snapshot import SegmentSlice
+from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
+from ..scan.planned_scan import RowSource
+from ..scan.reader import PlannedReader, ScanPartition, SegmentScanReader, list_slices
+from ..scan.scan_request import WantedRows
+from ..tables.bad_events import PERMISSIVE, BadEventRule
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
+from ..tables.open_table import OpenRead, OpenTable
+from .appended import map_segment_versions
+
+_GROUP_BYTES = 64 << 20
+"""Bytes of Arrow's memory in a row group: about 128 MB of events as JSON."""
+_FILE_BYTES = 128 << 20
+"""Bytes of a file after which the next one begins. A file is what one task reads, as Parquet's row groups are large."""
+_MICROSECONDS_OF_DAY = 86_400_000_000
+FILES = StructType([StructField("file", StringType())])
+"""The rows of tasks: a file with its number of rows, as JSON."""
+
+
+@dataclass(frozen=True)
+class Tiering:
+    """A tiering that tasks carry out: what the lake had before it, and what it has after it, without new rows."""
+
+    since: History | None
+    until: History
+    events: int
+    """Bytes of events that are moved."""
+
+    def to_json(self) -> str:
+        """Return a text from which `from_json` makes an equal object."""
+        since = None if self.since is None else self.since.to_json()
+        return json.dumps({"since": since, "until": self.until.to_json(), "events": self.events})
+
+    @classmethod
+    def from_json(cls, text: str) -> Tiering:
+        """Read what `to_json` wrote."""
+        value = json.loads(text)
+        since = None if value["since"] is None else History.from_json(value["since"])
+        return cls(since, History.from_json(value["until"]), value["events"])
+
+
+@dataclass(frozen=True)
+class TierPlan:
+    """What tasks share: the reader of the events, and where and with which columns they write files."""
+
+    reader: SegmentScanReader
+    schema: pa.Schema
+    io: FileIO = field(repr=False)
+    folder: str
+
+
+class TierReader(PlannedReader[TierPlan, ScanPartition]):
+    """Writes the events of each partition into files, one for each segment and day at least; its rows name these."""
+
+    def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
+        """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
+        written: list[str] = []
+        for piece in list_slices(partition):
+            with _Files(self._plan, written) as files:
+                for batch in self._plan.reader.batches(piece):
+                    files.write(convert_batch(batch, self._plan.schema))
+        yield pa.record_batch([pa.array(written, pa.string())], names=FILES.names)
+
+
+class _Files:
+    """The files of one slice of a segment, whose events come in their order."""
+
+    def __init__(self, plan: TierPlan, written: list[str]) -> None:
+        self._plan, self._written = plan, written
+        self._pending: list[pa.RecordBatch] = []
+        self._day: int | None = None
+        self._sink: Any = None
+        self._writer: pq.ParquetWriter | None = None
+        self._path, self._rows = "", 0
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, type: object, *_: object) -> None:
+        if type is None:
+            self._end_file()
+        elif self._sink is not None:
+            self._sink.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write events. Those of another day begin a file."""
+        times = batch.column(TIME).cast(pa.int64()).fill_null(-1).to_numpy()
+        days = np.where(times < 0, -1, times // _MICROSECONDS_OF_DAY)
+        borders = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
+        for start, end in pairwise(borders):
+            if end == start:
+                continue
+            if days[start] != self._day:
+                self._end_file()
+                self._day = int(days[start])
+            self._pending.append(batch.slice(start, end - start))
+            if sum(one.nbytes for one in self._pending) >= _GROUP_BYTES:
+                self._write_group()
+
+    def _write_group(self) -> None:
+        if self._writer is None:
+            self._path = f"{self._plan.folder}/{name_file(uuid.uuid4().hex)}"
+            self._sink = self._plan.io.new_output(self._path).create()
+            names = [name for name in self._plan.schema.names if name != OFFSET]
+            encodings = {OFFSET: "DELTA_BINARY_PACKED"}
+            self._writer = pq.ParquetWriter(
+                self._sink, self._plan.schema, compression="zstd", use_dictionary=names, column_encoding=encodings
+            )
+        group = pa.Table.from_batches(self._pending)
+        self._writer.write_table(group, row_group_size=max(len(group), 1))
+        self._rows += len(group)
+        self._pending = []
+        if self._sink.tell() >= _FILE_BYTES:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        if self._pending:
+            self._write_group()
+        if self._writer is not None:
+            self._writer.close()
+            self._sink.close()
+            self._written.append(json.dumps([self._path, self._rows]))
+        self._writer, self._sink, self._rows = None, None, 0
+
+
+def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tiering, RowSource] | None:
+    """Fix which events a tiering moves: those behind the lake's history, up to a version or the end; None for none.
+
+    Raises DataLossError if events behind the lake's history were removed before, and the errors of a scan.
+    """
+    pravega, stream, table = opened.pravega, opened.stream, opened.table
+    log, since = CommitLog(pravega, stream), lake.history
+    if since is not None and until.version is not None and until.version <= since.version:
+        return None
+    begin = pravega.controller.head(stream) if since is None else since.cut
+    slices = measure_slices(opened, begin, until.cut)
+    if not slices:
+        return None
+    first = 1 if since is None else since.version + 1
+    versions = log.versions(first, until.version)
+    schema = make_lake_schema(table.schema)
+    hidden = [HIDDEN_COLUMNS[name][0] for name in (SEGMENT, OFFSET, RAW, ERROR, ENCODING)]
+    columns = StructType([*make_nullable(table.schema), *hidden, CHANGE_COLUMNS[VERSION], CHANGE_COLUMNS[TIME]])
+    read = OpenRead(pravega, table, opened.options, BadEventRule(PERMISSIVE))
+    selection = EventSelection(versions=map_segment_versions(stream, slices, versions, first))
+    planned = plan_events(read, Measured(slices), WantedRows(columns), selection)
+    assert isinstance(planned.reader, SegmentScanReader)
+    plan = TierPlan(planned.reader, schema, lake.io, lake.folder)
+    before = since or History(begin, begin, 0, {}, frozenset(), 0, identify(pravega, stream))
+    newest = max((version.number for version in versions), default=before.version)
+    history = _extend(opened, replace(before, version=newest), until.cut, slices)
+    return Tiering(since, history, planned.bytes), RowSource(TierReader(plan, planned.reader.planned), FILES, FILES)
+
+
+def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequence[SegmentSlice]) -> History:
+    """Return a history with more slices, up to a cut. Raises DataLossError if there is a gap."""
+    stream, ranges = opened.stream, dict(before.ranges)
+    for piece in slices:
+        first, end = ranges.get(piece.segment_id, (piece.start, piece.start))
+        if end != piece.start:
+            raise DataLossError(
+                f"The lake has segment {piece.segment_id} of stream {stream} up to byte {end}, but the stream begins "
+                f"at byte {piece.start}: what lies between was removed before it was tiered."
+            )
+        ranges[piece.segment_id] = first, piece.end
+    segments, _ = opened.pravega.controller.list_segments_between(before.begin, until)
+    return replace(before, cut=until, ranges=ranges, ended=frozenset(segments) - until.positions.keys())
+
+
+def finish_tiering(lake: LakeTable, tiering: Tiering, files: Sequence[str]) -> int:
+    """Commit the files that the tasks of a tiering have written; return the number of their rows.
+
+    Raises ConcurrentChangeError if another tiering was faster, and LakeError.
+    """
+    listed: list[tuple[str, int]] = [(path, rows) for path, rows in map(json.loads, files)]
+    count = sum(rows for _, rows in listed)
+    before = 0 if tiering.since is None else tiering.since.rows
+    lake.add_files([path for path, _ in listed], tiering.since, replace(tiering.until, rows=before + count))
+    return count

@@ -1,0 +1,99 @@
+"""The columns of a lake's table: those of a stream's table, and where each event lies in the stream."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.types as T
+
+from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.formats.core.arrow_types import find_arrow_type
+
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
+
+SEGMENT, OFFSET, LENGTH, ENCODING, ERROR, RAW = (
+    "_segment",
+    "_offset",
+    "_event_length",
+    "_encoding_id",
+    "_error",
+    "_raw",
+)
+VERSION, TIME = CHANGE_COLUMNS.names[1:]
+OF_PLACE: dict[str, tuple[pa.DataType, str]] = {
+    SEGMENT: (pa.string(), "Name of the segment that holds the event."),
+    OFFSET: (pa.int64(), "Byte offset of the event in its segment."),
+    LENGTH: (pa.int32(), "Bytes of the event, without the header of its frame."),
+    ENCODING: (pa.int32(), HIDDEN_COLUMNS[ENCODING][1]),
+    ERROR: (pa.string(), "Why the event could not be decoded; null for a good event."),
+    RAW: (pa.binary(), "The bytes of an event that could not be decoded; null for a good event."),
+    VERSION: (pa.int64(), "Version of the table that the event came with; null if it had none yet."),
+    TIME: (pa.timestamp("us", "UTC"), "When that version was published."),
+}
+"""The columns after those of the table, with their comments. Within a segment, offsets say the order of the events."""
+_REFUSED = (T.VariantType, T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType)
+
+
+def make_lake_schema(columns: T.StructType) -> pa.Schema:
+    """Return the columns of the lake's table of a table with these columns, all of them nullable.
+
+    Raises UnsupportedTypeError for a column whose type Iceberg does not have, and InvalidSchemaError for a column with
+    the name of one of OF_PLACE.
+    """
+    for column in columns:
+        if column.name.lower() in OF_PLACE:
+            raise InvalidSchemaError(
+                f"Column {column.name} has the name of one that a lake's table has for the places of events. A table "
+                "with such a column cannot have a lake."
+            )
+    fields = [pa.field(column.name, _find_type(column.name, column.dataType)) for column in columns]
+    return pa.schema([*fields, *(pa.field(name, type) for name, (type, _) in OF_PLACE.items())])
+
+
+def _find_type(name: str, type: T.DataType) -> pa.DataType:
+    """Return the Arrow type of a column in a lake."""
+    if isinstance(type, _REFUSED):
+        raise UnsupportedTypeError(
+            f"Column {name} has the type {type.simpleString()}, which Iceberg's tables do not have. A table with such "
+            "a column cannot have a lake."
+        )
+    return _widen(find_arrow_type(_without_refused(name, type)))
+
+
+def _without_refused(name: str, type: T.DataType) -> T.DataType:
+    if isinstance(type, T.ArrayType):
+        _find_type(f"{name}.element", type.elementType)
+    elif isinstance(type, T.MapType):
+        _find_type(f"{name}.key", type.keyType)
+        _find_type(f"{name}.value", type.valueType)
+    elif isinstance(type, T.StructType):
+        for member in type:
+            _find_type(f"{name}.{member.name}", member.dataType)
+    return type
+
+
+def _widen(type: pa.DataType) -> pa.DataType:
+    """Replace what Iceberg lacks: small whole numbers by int, and NOT NULL within a column by nullable."""
+    if pa.types.is_int8(type) or pa.types.is_int16(type):
+        return pa.int32()
+    if pa.types.is_map(type):
+        return pa.map_(_widen(type.key_type), _widen(type.item_type))
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", _widen(type.value_type)))
+    if pa.types.is_struct(type):
+        return pa.struct([pa.field(member.name, _widen(member.type)) for member in type])
+    return type
+
+
+def convert_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return decoded events, with their hidden columns, in the columns of the lake's table."""
+    error, raw, time = batch.column(ERROR), batch.column(RAW), batch.column(TIME)
+    made = {
+        LENGTH: pc.binary_length(raw),
+        RAW: pc.if_else(pc.is_valid(error), raw, pa.scalar(None, raw.type)),
+        VERSION: pc.if_else(pc.is_valid(time), batch.column(VERSION), pa.scalar(None, pa.int64())),
+    }
+    columns = [made[field.name] if field.name in made else batch.column(field.name) for field in schema]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )

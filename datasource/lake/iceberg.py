@@ -1,0 +1,267 @@
+"""The lake's table, by pyiceberg: what of a stream it has, the files that have it, and commits of more files.
+
+Nothing else knows pyiceberg, which is imported when a table with a lake is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.client.recent import Recent
+from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
+
+from ..positions.history import History
+from .columns import OF_PLACE, OFFSET, SEGMENT, TIME
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+Expression: TypeAlias = Any
+"""A condition on columns of a lake, as pyiceberg has it."""
+FileIO: TypeAlias = Any
+"""What reads and writes the files of a lake, as pyiceberg has it."""
+_HISTORY = "pravega.history"
+"""The property of the lake's table that has the `History` as JSON. It is committed together with the files."""
+_OWN_FILES = "pravega-"
+"""The beginning of the names of files whose rows are events of one segment, in their order."""
+_RETRIES = "commit.retry.num-retries"
+"""With another number than 0, pyiceberg repeats a commit after what another one has added in the meantime."""
+_TRIES = 5
+"""How many times a commit is tried beside programs that rewrite files."""
+_CATALOGS: Recent[str, Any] = Recent(16)
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A file with events of a segment; if it is `ordered`, in their order, with offsets from `first` to `last`."""
+
+    path: str
+    first: int
+    last: int
+    ordered: bool
+
+
+class LakeTable:
+    """A table of a lake as it was loaded: its history, its files and its columns do not change any more."""
+
+    def __init__(self, table: Table, name: str) -> None:
+        self._table, self.name = table, name
+
+    @classmethod
+    def load(cls, catalog: str, name: str) -> LakeTable | None:
+        """Load a table by its name in the catalog of some settings, a JSON object; None if there is none.
+
+        Raises LakeError, and InvalidOptionError for settings with which there is no catalog.
+        """
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        opened = _open_catalog(catalog)
+        with _errors_of_lake(name):
+            try:
+                return cls(opened.load_table(name), name)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    @classmethod
+    def create(cls, catalog: str, name: str, schema: pa.Schema, comment: str) -> LakeTable:
+        """Create a table, partitioned by the day of the commit; raises the errors of `load`."""
+        opened = _open_catalog(catalog)
+        with _errors_of_lake(name):
+            opened.create_namespace_if_not_exists(name.rpartition(".")[0])
+            properties = {
+                "comment": comment,
+                _RETRIES: "0",
+                # Otherwise only the first characters of names count, which segments of a stream share.
+                f"write.metadata.metrics.column.{SEGMENT}": "full",
+                "write.metadata.delete-after-commit.enabled": "true",
+            }
+            table = opened.create_table(name, schema, properties=properties)
+            with table.transaction() as change:
+                with change.update_spec() as spec:
+                    spec.add_field(TIME, "day", f"{TIME}_day")
+                with change.update_schema() as columns:
+                    for column, (_, doc) in OF_PLACE.items():
+                        columns.update_column(column, doc=doc)
+            return cls(table, name)
+
+    @cached_property
+    def history(self) -> History | None:
+        """Return what the table has of its stream; None if it has nothing yet. Raises LakeError."""
+        text = self._table.properties.get(_HISTORY)
+        if text is None:
+            return None
+        try:
+            return History.from_json(text)
+        except (ValueError, KeyError, TypeError, PravegaError) as error:
+            raise LakeError(
+                f"The property '{_HISTORY}' of the lake's table {self.name} cannot be read ({error}). Restore it from "
+                "an earlier metadata file of the table."
+            ) from None
+
+    def find_end(self, segment: int, start: int) -> int:
+        """Return up to which offset of a segment the table has what begins at `start`; `start` if it has nothing."""
+        return start if self.history is None else self.history.find_end(segment, start)
+
+    @property
+    def io(self) -> FileIO:
+        """Return what reads and writes files; it can be pickled."""
+        return self._table.io
+
+    @property
+    def folder(self) -> str:
+        """Return where new files belong."""
+        return f"{self._table.location().rstrip('/')}/data"
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        return [field.name for field in self._table.schema().fields]
+
+    def compile(self, expression: Expression) -> pc.Expression:
+        """Return an expression on columns as Arrow evaluates it."""
+        from pyiceberg.expressions.visitors import bind
+        from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+        schema = self._table.schema()
+        return expression_to_pyarrow(bind(schema, expression, case_sensitive=True), schema)
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether the table has, or had, rows."""
+        return self._table.current_snapshot() is not None
+
+    def check_complete(self) -> None:
+        """Raise LakeError if the table has not the rows that its history says, since somebody has changed it."""
+        history, current = self.history, self._table.current_snapshot()
+        summary: Any = {} if current is None or current.summary is None else current.summary.additional_properties
+        rows, deletes = (int(summary.get(f"total-{name}", 0)) for name in ("records", "delete-files"))
+        if history is not None and (rows != history.rows or deletes):
+            raise LakeError(
+                f"The lake's table {self.name} has {rows:,} rows and {deletes:,} files of deleted rows, and should "
+                f"have {history.rows:,} rows: another program has changed it. Files may be rewritten, but rows must "
+                "stay. Roll the table back to the last snapshot with all rows, or read the stream alone with "
+                "'lake'='ignore'."
+            )
+
+    def find_files(self, segment: str, start: int, end: int, more: Expression | None = None) -> list[LakeFile]:
+        """Return the files with events of a range of a segment, in the order of their first offsets.
+
+        Files without rows that fulfil `more` are left out. Raises LakeError.
+        """
+        from pyiceberg.conversions import from_bytes
+        from pyiceberg.types import PrimitiveType
+
+        bounds = ("GreaterThanOrEqual", start), ("LessThan", end)
+        placed = [make_expression("EqualTo", SEGMENT, segment)]
+        placed += [make_expression(name, OFFSET, offset) for name, offset in bounds]
+        wanted = reduce(partial(make_expression, "And"), placed if more is None else [*placed, more])
+        schema = self._table.schema()
+
+        def find_bound(file: DataFile, column: str, upper: bool) -> Any:
+            field, bounds = schema.find_field(column), file.upper_bounds if upper else file.lower_bounds
+            bound = (bounds or {}).get(field.field_id)
+            return None if bound is None else from_bytes(cast("PrimitiveType", field.field_type), bound)
+
+        listed = []
+        with _errors_of_lake(self.name):
+            for task in self._table.scan(wanted).plan_files():
+                file = task.file
+                first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
+                of_segment = {find_bound(file, SEGMENT, upper) for upper in (False, True)} == {segment}
+                is_own = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
+                ordered = is_own and of_segment and None not in (first, last)
+                listed.append(LakeFile(file.file_path, first or 0, last or 0, ordered))
+        return sorted(listed, key=lambda file: file.first)
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""
+        with _errors_of_lake(self.name), self._table.update_schema() as change:
+            change.union_by_name(schema)
+
+    def add_files(self, paths: Sequence[str], since: History | None, until: History) -> None:
+        """Commit files, with the history that the table has with them.
+
+        Raises ConcurrentChangeError if the table has no longer the history `since`: another tiering was faster. Other
+        commits, which rewrite files, do not disturb it. Raises LakeError.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        for tries in range(1, _TRIES + 1):
+            if self.history != since:
+                raise ConcurrentChangeError(
+                    f"Another tiering has added events to the lake's table {self.name} in the meantime. Nothing was "
+                    "added twice. Call tier again for what is left."
+                )
+            try:
+                with _errors_of_lake(self.name, CommitFailedException):
+                    if self._table.properties.get(_RETRIES) != "0":
+                        self._table.transaction().set_properties({_RETRIES: "0"}).commit_transaction()
+                    with self._table.transaction() as change:
+                        change.set_properties({_HISTORY: until.to_json()})
+                        summary = {"pravega.cut": until.cut.to_text(), "pravega.version": str(until.version)}
+                        change.add_files(list(paths), summary, check_duplicate_files=False)
+                self.__dict__.pop("history", None)
+                return
+            except CommitFailedException as error:
+                if tries == _TRIES:
+                    raise LakeError(
+                        f"The lake's table {self.name} was changed by others again and again: {error}. Call tier again."
+                    ) from None
+                with _errors_of_lake(self.name):
+                    self._table.refresh()
+                self.__dict__.pop("history", None)
+
+
+def make_expression(name: str, *operands: Any) -> Expression:
+    """Return an expression of one of pyiceberg's classes; its operands are expressions, names of columns and values."""
+    return getattr(import_module("pyiceberg.expressions"), name)(*operands)
+
+
+def name_file(number: str) -> str:
+    """Return the name of a file whose rows are events of one segment, in their order."""
+    return f"{_OWN_FILES}{number}.parquet"
+
+
+def _open_catalog(settings: str) -> Catalog:
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise InvalidOptionError(
+            "A table with a lake needs pyiceberg: pip install 'pyspark-pravega[lake]', on the driver and where tasks "
+            "run."
+        ) from None
+
+    def load() -> Catalog:
+        return load_catalog("lake", **json.loads(settings))
+
+    try:
+        catalog: Catalog = _CATALOGS.get(settings, load)
+        return catalog
+    except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
+        raise InvalidOptionError(
+            f"The catalog of the lake cannot be opened ({type(error).__name__}). Correct the confs "
+            "'spark.sql.catalog.<name>.lake.*': they are the properties of one of pyiceberg's catalogs, such as "
+            "'lake.type' and 'lake.uri'."
+        ) from error
+
+
+@contextmanager
+def _errors_of_lake(name: str, but: type[Exception] = PravegaError) -> Iterator[None]:
+    """Make a LakeError of any error of the body, except for some: libraries of catalogs and storages have many."""
+    try:
+        yield
+    except (PravegaError, but):
+        raise
+    except Exception as error:
+        raise LakeError(f"The lake's table {name} cannot be used: {type(error).__name__}: {error}.") from error

@@ -1,0 +1,170 @@
+"""Reads the events of a slice that a lake has: the rows of its files, in the order of the events."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.stream import Stream, make_segment_name
+from pyspark_pravega.errors import LakeError, PravegaError
+
+from ..lake.columns import ENCODING, ERROR, LENGTH, OF_PLACE, OFFSET, RAW, SEGMENT
+from ..lake.iceberg import FileIO, LakeFile, LakeTable
+from ..positions.snapshot import SegmentSlice
+from ..tables.stream_table import StreamTable
+from .conditions import Condition
+from .counts import Counts
+from .event_plan import EventScanPlan
+from .lake_conditions import translate_conditions
+from .slice_decoder import SliceDecoder
+
+BATCH_ROWS = 32_768
+
+
+@dataclass
+class LakePartition(InputPartition):
+    """A slice of a segment whose events a lake has, the files with them, and what reads these."""
+
+    read: SegmentSlice
+    files: tuple[LakeFile, ...]
+    io: FileIO = field(repr=False)
+    wanted: WantedInLake | None = None
+
+
+@dataclass(frozen=True)
+class WantedInLake:
+    """An expression on some columns of a lake. Rows that do not fulfil it may be left out."""
+
+    expression: pc.Expression
+    columns: frozenset[str]
+
+
+def plan_lake(
+    lake: LakeTable, table: StreamTable, piece: SegmentSlice, conditions: Sequence[Condition], *, in_order: bool
+) -> list[LakePartition]:
+    """Return partitions for a slice that a lake has: one for all files if rows must come in order, else one for each.
+
+    Rows that do not fulfil the conditions may be left out. Raises LakeError.
+    """
+    columns = StructType([column for column in table.schema if column.name in lake.columns])
+    expression = translate_conditions(conditions, columns) if conditions else None
+    names = frozenset(name for condition in conditions for name in condition.columns) & set(columns.names)
+    wanted = None if expression is None else WantedInLake(lake.compile(expression), names | {ERROR})
+    files = lake.find_files(make_segment_name(table.stream, piece.segment_id), piece.start, piece.end, expression)
+    ordered = all(file.ordered for file in files)
+    if not files:
+        return []
+    if in_order or not ordered:
+        return [LakePartition(piece, tuple(files), lake.io, wanted)]
+    borders = [piece.start, *(file.first for file in files[1:]), piece.end]
+    return [
+        LakePartition(SegmentSlice(piece.segment_id, start, end), (file,), lake.io, wanted)
+        for file, (start, end) in zip(files, pairwise(borders), strict=True)
+    ]
+
+
+def read_lake(
+    plan: EventScanPlan, decoder: SliceDecoder, partition: LakePartition
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a slice, as many as the decoder has `left`. Raises LakeError, MalformedEventError."""
+    segment = make_segment_name(plan.table.stream, partition.read.segment_id)
+    names = [name for name in plan.schema.names if name in plan.table.schema.names]
+    columns = list(dict.fromkeys([*names, OFFSET, LENGTH, ENCODING, ERROR, RAW]))
+    begun = False
+    with _errors_of_files(plan.table.stream):
+        for events in _read_in_order(partition, segment, columns):
+            if plan.counted:
+                size = pc.sum(events.column(LENGTH)).as_py() + HEADER_BYTES * len(events)
+                yield decoder.report(Counts(slices=0 if begun else 1, bytes=size))
+            begun = True
+            yield from decoder.convert(events, names)
+            if decoder.left == 0:
+                break
+
+
+def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the offsets of the events that a lake has of a slice, in their order. Raises LakeError."""
+    segment = make_segment_name(stream, piece.segment_id)
+    partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), lake.io)
+    with _errors_of_files(stream):
+        for batch in _read_in_order(partition, segment, [OFFSET]):
+            yield batch.column(OFFSET).to_numpy()
+
+
+def _read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the files that lie in a slice, with offsets that grow."""
+    files = partition.files
+    if all(file.ordered for file in files):
+        for file in files:
+            yield from _read_file(partition, file, segment, columns)
+        return
+    # Another program has rewritten files: events of several segments, in any order.
+    batches = [batch for file in files for batch in _read_file(partition, file, segment, columns)]
+    if batches:
+        yield from pa.Table.from_batches(batches).sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _read_file(
+    partition: LakePartition, file: LakeFile, segment: str, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    piece, conditions = partition.read, []
+    if not file.ordered:
+        conditions.append(pc.field(SEGMENT) == segment)
+    if not file.ordered or file.first < piece.start:
+        conditions.append(pc.field(OFFSET) >= piece.start)
+    if not file.ordered or file.last >= piece.end:
+        conditions.append(pc.field(OFFSET) < piece.end)
+    with partition.io.new_input(file.path).open() as opened:
+        fragment = ds.ParquetFileFormat().make_fragment(opened)
+        physical = fragment.physical_schema
+        if partition.wanted is not None and partition.wanted.columns <= set(physical.names):
+            conditions.append(partition.wanted.expression)
+        scanner = ds.Scanner.from_fragment(
+            fragment,
+            schema=physical,
+            columns=[name for name in columns if name in physical.names],
+            filter=reduce(operator.and_, conditions) if conditions else None,
+            batch_size=BATCH_ROWS,
+        )
+        for batch in scanner.to_batches():
+            if len(batch):
+                yield _add_missing(batch, columns)
+
+
+def _add_missing(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Add the columns that a file lacks, because it was written before the table had them."""
+    if batch.schema.names == list(columns):
+        return batch
+    arrays = [
+        batch.column(name)
+        if name in batch.schema.names
+        else pa.nulls(len(batch), OF_PLACE[name][0] if name in OF_PLACE else pa.null())
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+@contextmanager
+def _errors_of_files(stream: Stream) -> Iterator[None]:
+    try:
+        yield
+    except PravegaError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(
+            f"A file of the lake of stream {stream} cannot be read: {error}. If it was removed after this query began, "
+            "run the query again."
+        ) from error

@@ -1,0 +1,24 @@
+"""A catalog whose tables have lakes in a directory."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega import configure
+from pyspark_pravega.local.state import ClusterInfo
+
+CATALOG = "tiered"
+
+
+@pytest.fixture(scope="session")
+def lake(spark: SparkSession, cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The settings of a catalog of lakes in a directory, which the session's catalog `tiered` has."""
+    folder = tmp_path_factory.mktemp("lake")
+    settings = {"type": "sql", "uri": f"sqlite:///{folder}/lake.db", "warehouse": f"file://{folder}"}
+    builder = SparkSession.builder
+    for key, text in settings.items():
+        builder = builder.config(f"spark.sql.catalog.{CATALOG}.lake.{key}", text)
+    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
+    configure(builder, catalog=CATALOG, **uris).getOrCreate()
+    return settings

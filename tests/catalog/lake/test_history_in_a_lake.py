@@ -1,0 +1,394 @@
+"""A table whose old events are in a lake: every read has each event once, wherever it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from tests.catalog.creation.test_tables_of_others import append
+from tests.catalog.lake.conftest import CATALOG
+from tests.recipes import run_sql
+from tests.tutorial import steps_of
+
+
+@pytest.fixture
+def table(spark: SparkSession, lake: dict[str, str], scope: str) -> str:
+    """A table of two segments with a lake and three versions of 100 rows."""
+    return create(spark, scope, "t")
+
+
+def name_table(scope: str, name: str) -> str:
+    return f"{CATALOG}.{scope.replace('-', '_')}.{name}"
+
+
+def create(spark: SparkSession, scope: str, name: str, columns: str = "id BIGINT, text STRING", **more: str) -> str:
+    table = name_table(scope, name)
+    properties = {
+        "format": "avro",
+        "routing-key": "id",
+        "scaling.min-segments": "2",
+        "lake": table.removeprefix(f"{CATALOG}."),
+    } | more
+    listed = ", ".join(f"'{key}'='{text}'" for key, text in properties.items())
+    spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({listed})")
+    for first in (0, 100, 200):
+        insert(spark, table, first, 100)
+    return table
+
+
+def insert(spark: SparkSession, table: str, first: int, count: int, text: str = "'r' || id") -> None:
+    spark.sql(f"INSERT INTO {table} SELECT id, {text} FROM range({first}, {first + count})")
+
+
+def tier(spark: SparkSession, table: str, **arguments: Any) -> Row:
+    given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
+    name = table.removeprefix(f"{CATALOG}.")
+    [row] = spark.sql(f"CALL {CATALOG}.system.tier(table => '{name}'{given})").collect()
+    return row
+
+
+def truncate(spark: SparkSession, table: str, before: int | str) -> None:
+    name = table.removeprefix(f"{CATALOG}.")
+    spark.sql(f"CALL {CATALOG}.system.truncate_stream(table => '{name}', before => '{before}')").collect()
+
+
+def ids(rows: DataFrame) -> list[int]:
+    return sorted(row[0] for row in rows.select("id").collect())
+
+
+def read_stream(spark: SparkSession, table: str, checkpoint: Path, **options: Any) -> list[list[int]]:
+    """Run a streaming query to the present end; return the ids of each micro-batch, in the order of its rows."""
+    batches: list[list[int]] = []
+    rows = spark.readStream.options(**options).table(table)
+    query = rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query.foreachBatch(lambda batch, _: batches.append([row.id for row in batch.collect()])).start().awaitTermination()
+    return batches
+
+
+def flatten(batches: list[list[int]]) -> list[int]:
+    return [number for batch in batches for number in batch]
+
+
+def load_lake(lake: dict[str, str], table: str) -> Table:
+    return load_catalog("lake", **lake).load_table(table.removeprefix(f"{CATALOG}."))
+
+
+def fails(action: Callable[[], object], condition: str) -> str:
+    with pytest.raises(PySparkException) as error:
+        action()
+    assert error.value.getCondition() == condition, str(error.value)
+    return str(error.value)
+
+
+def test_every_read_has_each_event_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    done = tier(spark, table)
+    assert (done.rows, done.version, done.rows_in_lake, done.truncated) == (300, 3, 300, False)
+    insert(spark, table, 300, 100)
+
+    def check() -> None:
+        assert ids(spark.table(table)) == list(range(400))
+        assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
+        changes = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2").collect()
+        assert sorted((row.id, row._commit_version) for row in changes) == [(i, i // 100 + 1) for i in range(100, 400)]
+        assert spark.sql(f"SELECT count(*), sum(id), max(text) FROM {table}").first()[:] == (400, 79800, "r99")
+        assert ids(spark.sql(f"SELECT id FROM {table} WHERE id IN (5, 250, 350) OR text = 'r7'")) == [5, 7, 250, 350]
+        assert len(spark.sql(f"SELECT id FROM {table} LIMIT 7").collect()) == 7
+
+    check()
+    places = {
+        row.id: row[1:] for row in spark.sql(f"SELECT id, _segment, _offset, _event_pointer FROM {table}").collect()
+    }
+    truncate(spark, table, 3)
+    check()
+    assert {
+        row.id: row[1:] for row in spark.sql(f"SELECT id, _segment, _offset, _event_pointer FROM {table}").collect()
+    } == places
+    one = f"SELECT id FROM {table} WHERE _segment = '{places[42][0]}' AND _offset = {places[42][1]}"
+    assert ids(spark.sql(one)) == [42]
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300, 400))
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(300))
+    assert tier(spark, table).rows == 100 and tier(spark, table).rows == 0
+    check()
+
+
+def test_a_stream_reads_history_and_tail_in_order(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    tier(spark, table)
+    insert(spark, table, 300, 100)
+    truncate(spark, table, 3)
+    batches = read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": "64"})
+    seen = [number for batch in batches for number in batch]
+    assert sorted(seen) == list(range(400)) and max(map(len, batches)) <= 64
+    place = {row.id: row[1:] for row in spark.sql(f"SELECT id, _segment, _offset FROM {table}").collect()}
+    for segment in {segment for segment, _ in place.values()}:
+        offsets = [place[number][1] for number in seen if place[number][0] == segment]
+        assert offsets == sorted(offsets)
+    insert(spark, table, 400, 50)
+    tier(spark, table)
+    truncate(spark, table, 5)
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(400, 450))
+    later = read_stream(spark, table, tmp_path / "d", **{"start-version": "3"})
+    assert sorted(flatten(later)) == list(range(200, 450))
+
+
+def test_changes_as_a_stream(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    tier(spark, table)
+    truncate(spark, table, 2)
+    insert(spark, table, 300, 10)
+    found: list[Row] = []
+    changes = spark.readStream.option("max-rows-per-trigger", "90").changes(table).writeStream
+    query = changes.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query.foreachBatch(lambda batch, _: found.extend(batch.collect())).start().awaitTermination()
+    assert sorted((row.id, row._commit_version) for row in found) == [(i, i // 100 + 1) for i in range(310)]
+
+
+def test_a_restart_in_the_middle_of_the_history(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    """A micro-batch that failed is read again with the same rows, though they have moved to the lake meanwhile."""
+    first: list[list[int]] = []
+
+    def fail_at_second(batch: DataFrame, number: int) -> None:
+        first.append(ids(batch))
+        if number == 1:
+            raise ValueError("stopped on purpose")
+
+    rows = spark.readStream.option("max-rows-per-trigger", "70").table(table)
+    query = rows.writeStream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    with pytest.raises(PySparkException, match="stopped on purpose"):
+        query.foreachBatch(fail_at_second).start().awaitTermination()
+    tier(spark, table)
+    truncate(spark, table, 3)
+    again = read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": "70"})
+    assert sorted(again[0]) == first[1]
+    assert sorted(first[0] + flatten(again)) == list(range(300))
+
+
+def test_bad_events_stay_bad(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    table = create(spark, scope, "bad", format="json", framing="none")
+    stream = Stream(scope, "bad")
+    append(pravega, stream, [b'{"id": 1000, "text": "good"}', b"{broken", b'{"id": "x"}'])
+    modes = {
+        mode: f"SELECT id, text, _error FROM {table} WITH ('mode'='{mode}')" for mode in ("permissive", "dropmalformed")
+    }
+    before = {mode: sorted(map(str, spark.sql(text).collect())) for mode, text in modes.items()}
+    assert tier(spark, table).rows == 303
+    for _ in range(2):
+        assert {mode: sorted(map(str, spark.sql(text).collect())) for mode, text in modes.items()} == before
+        assert "offset" in fails(lambda: spark.table(table).collect(), "PRAVEGA_MALFORMED_EVENT")
+        fails(lambda: spark.sql(f"SELECT id FROM {table} WHERE id = 5").collect(), "PRAVEGA_MALFORMED_EVENT")
+        truncate(spark, table, "tail")
+    raw = [
+        row
+        for row in load_lake(lake, table).scan(selected_fields=("_raw", "_error")).to_arrow().to_pylist()
+        if row["_error"]
+    ]
+    assert {row["_raw"] for row in raw} == {b"{broken", b'{"id": "x"}'}
+
+
+def test_columns_are_added(spark: SparkSession, table: str) -> None:
+    tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
+    spark.sql(f"INSERT INTO {table} VALUES (1000, 'new', 7)")
+    for _ in range(2):
+        rows = spark.sql(f"SELECT more, count(*) FROM {table} GROUP BY more ORDER BY more").collect()
+        assert [row[:] for row in rows] == [(None, 300), (7, 1)]
+        assert ids(spark.sql(f"SELECT id FROM {table} WHERE more = 7")) == [1000]
+        tier(spark, table)
+        truncate(spark, table, "tail")
+
+
+def test_fields_are_added_and_columns_keep_their_names(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    table = name_table(scope, "nested")
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, s STRUCT<a: INT>, l ARRAY<STRUCT<a: INT>>) USING pravega "
+        f"TBLPROPERTIES ('format'='json', 'lake'='{table.removeprefix('tiered.')}')"
+    )
+    spark.sql(f"INSERT INTO {table} VALUES (1, named_struct('a', 1), array(named_struct('a', 2)))")
+    tier(spark, table)
+    truncate(spark, table, "tail")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS (s.b STRING, l.element.b STRING)")
+    spark.sql(f"INSERT INTO {table} VALUES (2, named_struct('a', 3, 'b', 'x'), array(named_struct('a', 4, 'b', 'y')))")
+    for _ in range(2):
+        assert [row[:] for row in spark.sql(f"SELECT s.a, s.b, l[0].a, l[0].b FROM {table} ORDER BY id").collect()] == [
+            (1, None, 2, None),
+            (3, "x", 4, "y"),
+        ]
+        tier(spark, table)
+        truncate(spark, table, "tail")
+    rename = f"ALTER TABLE {table} RENAME COLUMN s TO t"
+    assert "lake" in fails(lambda: spark.sql(rename), "PRAVEGA_UNSUPPORTED_OPERATION")
+
+
+def test_a_default_that_files_cannot_have_is_refused(spark: SparkSession, table: str) -> None:
+    tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT DEFAULT 7")
+    assert ids(spark.sql(f"SELECT id FROM {table}")) == list(range(300))
+    assert "more" in fails(lambda: spark.table(table).collect(), "PRAVEGA_UNSUPPORTED_OPERATION")
+    assert "more" in fails(lambda: tier(spark, table), "PRAVEGA_UNSUPPORTED_OPERATION")
+    assert spark.sql(f"SELECT sum(more) FROM {table} WITH ('lake'='ignore')").first()[0] == 2100
+
+
+TYPES = {
+    "TINYINT": "CAST(id % 100 AS TINYINT)",
+    "SMALLINT": "CAST(id AS SMALLINT)",
+    "INT": "CAST(id AS INT)",
+    "FLOAT": "CAST(id / 3 AS FLOAT)",
+    "DOUBLE": "id / 3",
+    "BOOLEAN": "id % 2 = 0",
+    "BINARY": "CAST('b' || id AS BINARY)",
+    "DATE": "date_add(DATE '1969-12-01', CAST(id AS INT))",
+    "TIMESTAMP": "timestamp_micros(id * 1000003 - 86400000000)",
+    "TIMESTAMP_NTZ": "CAST(timestamp_micros(id * 1000003) AS TIMESTAMP_NTZ)",
+    "DECIMAL(9,2)": "CAST(id / 7 AS DECIMAL(9,2))",
+    "DECIMAL(38,18)": "CAST(id / 7 AS DECIMAL(38,18))",
+    "VARCHAR(20)": "'v' || id",
+    "ARRAY<SMALLINT>": "array(CAST(id AS SMALLINT), NULL)",
+    "MAP<STRING, TINYINT>": "map('k', CAST(1 AS TINYINT), 'n', NULL)",
+    "STRUCT<a: TINYINT, b: STRUCT<c: DATE, d: ARRAY<STRING>>>": (
+        "named_struct('a', CAST(1 AS TINYINT), 'b', named_struct('c', DATE '2020-02-02', 'd', array('x', NULL)))"
+    ),
+}
+
+
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_every_type(spark: SparkSession, lake: dict[str, str], scope: str, format: str) -> None:
+    columns = [(f"c{number}", type, value) for number, (type, value) in enumerate(TYPES.items())]
+    table = name_table(scope, "types")
+    listed = ", ".join(f"{name} {type}" for name, type, _ in columns)
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, {listed}) USING pravega "
+        f"TBLPROPERTIES ('format'='{format}', 'lake'='{scope}.types')"
+    )
+    values = ", ".join(f"CASE WHEN id < 20 THEN {value} END" for _, _, value in columns)
+    spark.sql(f"INSERT INTO {table} SELECT id, {values} FROM range(25)")
+    before = sorted(map(str, spark.table(table).collect()))
+    tier(spark, table)
+    truncate(spark, table, "tail")
+    assert sorted(map(str, spark.table(table).collect())) == before
+    nested = [str(row) for row in spark.sql(f"SELECT id, c15.b.c, c15.a FROM {table} ORDER BY id").collect()]
+    assert nested[3] == "Row(id=3, c=datetime.date(2020, 2, 2), a=1)"
+
+
+def test_types_that_a_lake_lacks_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    make = f"CREATE TABLE {name_table(scope, 'v')} (id BIGINT, v VARIANT) USING pravega TBLPROPERTIES ('lake'='a.b')"
+    assert "variant" in fails(lambda: spark.sql(make), "PRAVEGA_UNSUPPORTED_TYPE")
+    changes = (
+        f"CREATE TABLE {name_table(scope, 'c')} (id BIGINT NOT NULL) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id', 'lake'='a.b')"
+    )
+    assert "'lake'" in fails(lambda: spark.sql(changes), "PRAVEGA_INVALID_OPTION")
+
+
+def test_the_program_of_the_page(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    page = Path(__file__).parents[3] / "docs" / "history-in-a-lake.md"
+    [program] = steps_of(
+        page.read_text().replace("pravega.", f"{CATALOG}.").replace("iot.", f"{scope.replace('-', '_')}.")
+    )
+    run_sql(spark, program)
+
+
+def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, str]) -> None:
+    """Another reader of Iceberg finds the same rows."""
+    tier(spark, table)
+    rows = (
+        load_lake(lake, table).scan(selected_fields=("id", "text", "_segment", "_offset", "_commit_version")).to_arrow()
+    )
+    ours = spark.sql(f"SELECT id, text, _segment, _offset FROM {table}").collect()
+    theirs = {tuple(row[name] for name in ("id", "text", "_segment", "_offset")) for row in rows.to_pylist()}
+    assert theirs == {row[:] for row in ours} and len(theirs) == 300
+    assert {row["id"] // 100 + 1 == row["_commit_version"] for row in rows.to_pylist()} == {True}
+
+
+def test_files_may_be_rewritten_and_rows_may_not(
+    spark: SparkSession, table: str, lake: dict[str, str], tmp_path: Path
+) -> None:
+    tier(spark, table)
+    truncate(spark, table, 3)
+    iceberg = load_lake(lake, table)
+    everything = iceberg.scan().to_arrow()
+    iceberg.overwrite(everything.take(pa.array(Random(3).sample(range(300), 300))))  # one file, in another order
+    insert(spark, table, 300, 20)
+    assert ids(spark.table(table)) == list(range(320))
+    batches = read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": "50"})
+    place = {row.id: row[1:] for row in spark.sql(f"SELECT id, _segment, _offset FROM {table}").collect()}
+    seen = [number for batch in batches for number in batch]
+    assert sorted(seen) == list(range(320))
+    for segment in {segment for segment, _ in place.values()}:
+        offsets = [place[number][1] for number in seen if place[number][0] == segment]
+        assert offsets == sorted(offsets)
+    assert tier(spark, table).rows == 20
+    assert ids(spark.table(table)) == list(range(320))
+    load_lake(lake, table).delete("id = 7")
+    assert "320 rows" in fails(lambda: spark.table(table).collect(), "PRAVEGA_LAKE_FAILED")
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300, 320))
+
+
+def test_a_lake_of_another_stream_is_refused(spark: SparkSession, table: str, scope: str) -> None:
+    tier(spark, table)
+    other = create(spark, scope, "other", lake=table.removeprefix(f"{CATALOG}."))
+    fails(lambda: spark.table(other).collect(), "PRAVEGA_LAKE_FAILED")
+    fails(lambda: tier(spark, other), "PRAVEGA_LAKE_FAILED")
+    spark.sql(f"DROP TABLE {table}")
+    again = create(spark, scope, "t")
+    assert "another stream" in fails(lambda: spark.table(again).collect(), "PRAVEGA_LAKE_FAILED")
+
+
+def test_a_session_without_the_lake_says_so(spark: SparkSession, table: str) -> None:
+    elsewhere = "pravega" + table.removeprefix(CATALOG)
+    assert "lake.type" in fails(lambda: spark.table(elsewhere).collect(), "PRAVEGA_INVALID_OPTION")
+    assert ids(spark.sql(f"SELECT id FROM {elsewhere} WITH ('lake'='ignore')")) == list(range(300))
+
+
+def test_events_of_other_programs(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    """Events without a version are tiered too."""
+    table = name_table(scope, "foreign")
+    pravega.controller.create_stream(Stream(scope, "foreign"), StreamConfiguration())
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT) USING pravega "
+        f"TBLPROPERTIES ('format'='json', 'framing'='none', 'lake'='{scope}.foreign')"
+    )
+    append(pravega, Stream(scope, "foreign"), [json.dumps({"id": number}).encode() for number in range(50)])
+    assert tier(spark, table).rows == 50
+    truncate(spark, table, "tail")
+    append(pravega, Stream(scope, "foreign"), [json.dumps({"id": number}).encode() for number in range(50, 70)])
+    assert ids(spark.table(table)) == list(range(70))
+    assert spark.sql(f"SELECT count(*) FROM {table}").first()[0] == 70
+
+
+def test_the_stream_scales(spark: SparkSession, table: str, scope: str, tmp_path: Path) -> None:
+    scale = f"CALL {CATALOG}.system.scale_stream(table => '{table.removeprefix(f'{CATALOG}.')}', segments => {{}})"
+    for segments in (3, 4, 2):
+        tier(spark, table)
+        truncate(spark, table, "tail")
+        spark.sql(scale.format(segments)).collect()
+        insert(spark, table, 1000 * segments, 30)
+    expected = [*range(300), *range(2000, 2030), *range(3000, 3030), *range(4000, 4030)]
+    assert ids(spark.table(table)) == expected
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": "40"}))) == expected
+    tier(spark, table)
+    truncate(spark, table, "tail")
+    assert ids(spark.table(table)) == expected
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "d", **{"max-rows-per-trigger": "40"}))) == expected
+
+
+def test_what_the_stream_keeps(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    """`lake.keep` removes from the stream what is older, and a consumer holds retention back."""
+    table = create(spark, scope, "kept", **{"lake.keep": "0s", "retention.type": "size", "retention.minimum": "1m"})
+    done = tier(spark, table)
+    assert (done.truncated, done.held_by) == (True, None)
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == []
+    assert ids(spark.table(table)) == list(range(300))
+    consumers = spark.sql(f"SELECT consumer, bytes_behind FROM {table}.consumers").collect()
+    assert [row[:] for row in consumers] == [("lake-of-kept", 0)]
+    insert(spark, table, 300, 10)
+    assert tier(spark, table, until=3).rows == 0 and tier(spark, table, until=4).rows == 10

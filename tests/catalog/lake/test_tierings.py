@@ -1,0 +1,139 @@
+"""Tierings that run at the same time, that are lost, and in any order with all else that happens to a table."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.changes.tiering import FILES, Tiering, finish_tiering, plan_tiering
+from pyspark_pravega.datasource.lake.iceberg import LakeTable
+from pyspark_pravega.datasource.lake.opening import find_lake_name, require_catalog
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
+from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.open_table import OpenTable
+from pyspark_pravega.errors import ConcurrentChangeError
+from pyspark_pravega.sql import options as o
+from tests.catalog.lake.conftest import CATALOG
+from tests.catalog.lake.test_history_in_a_lake import create, flatten, ids, insert, read_stream, tier, truncate
+
+
+def open_lake(pravega: Pravega, stream: Stream, settings: dict[str, str]) -> tuple[OpenTable, LakeTable]:
+    table = load_table(pravega, stream).table
+    conf = {f"lake.{key}": text for key, text in settings.items()}
+    opened = OpenTable(pravega, table, o.resolve(conf=conf, properties=table.scan_properties, env={}))
+    name = find_lake_name(opened)
+    assert name is not None
+    loaded = LakeTable.load(require_catalog(opened, name), name)
+    assert loaded is not None
+    return opened, loaded
+
+
+def write_files(opened: OpenTable, loaded: LakeTable) -> tuple[Tiering, list[str]] | None:
+    """Do what a tiering does before its commit."""
+    planned = plan_tiering(opened, loaded, find_end_now(opened.pravega, opened.stream))
+    if planned is None:
+        return None
+    tiering, source = planned
+    assert isinstance(source.reader, PlannedReader)
+    batches = [batch for partition in source.reader.planned for batch in source.reader.batches(partition)]
+    return tiering, [text for batch in batches for text in batch.column(FILES.names[0]).to_pylist()]
+
+
+def test_two_tierings_at_once(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    table = create(spark, scope, "t")
+    assert tier(spark, table).rows == 300
+    insert(spark, table, 300, 50)
+    both = [open_lake(pravega, Stream(scope, "t"), lake) for _ in range(2)]
+    written = [write_files(*one) for one in both]
+    [first, second] = [one for one in written if one is not None]
+    assert finish_tiering(both[0][1], *first) == 50
+    with pytest.raises(ConcurrentChangeError, match="Another tiering"):
+        finish_tiering(both[1][1], *second)
+    with pytest.raises(ConcurrentChangeError, match="Another tiering"):
+        finish_tiering(open_lake(pravega, Stream(scope, "t"), lake)[1], *second)
+    assert ids(spark.table(table)) == list(range(350))
+    insert(spark, table, 350, 50)
+
+    def call(_: int) -> int:
+        try:
+            return int(tier(spark, table).rows)
+        except Exception as error:
+            assert "PRAVEGA_CONCURRENT_CHANGE" in str(error), error
+            return 0
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(call, range(4))) == 50
+    assert ids(spark.table(table)) == list(range(400))
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(400))
+
+
+@pytest.mark.parametrize("steps", [25, pytest.param(400, marks=pytest.mark.long)])
+def test_random_steps(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path, steps: int
+) -> None:
+    """After each step, a SELECT, AS OF, CHANGES and a stream agree with a list of the rows that was kept aside."""
+    seed = int(os.environ.get("PRAVEGA_SEED", time.time_ns() % 10**6))
+    random, table, stream = Random(seed), create(spark, scope, "t"), Stream(scope, "t")
+    versions, seen, segments = [list(range(end)) for end in (0, 100, 200, 300)], list[int](), 2
+
+    def step() -> str:
+        nonlocal segments
+        kind = random.choice(["insert", "insert", "tier", "tier until", "truncate", "lose", "scale", "stream"])
+        tiered = tier_version()
+        if kind == "insert":
+            count = random.randint(1, 60)
+            insert(spark, table, len(versions[-1]), count)
+            versions.append(list(range(len(versions[-1]) + count)))
+        elif kind == "tier":
+            tier(spark, table)
+        elif kind == "tier until":
+            tier(spark, table, until=random.randint(1, len(versions) - 1))
+        elif kind == "truncate" and tiered:
+            truncate(spark, table, random.randint(1, tiered))
+        elif kind == "lose" and tiered:
+            write_files(*open_lake(pravega, stream, lake))
+        elif kind == "scale":
+            segments = random.choice([number for number in (2, 3, 4) if number != segments])
+            name = table.removeprefix(f"{CATALOG}.")
+            spark.sql(f"CALL {CATALOG}.system.scale_stream(table => '{name}', segments => {segments})").collect()
+        elif kind == "stream":
+            limit = str(random.randint(20, 400))
+            seen.extend(flatten(read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": limit})))
+            assert sorted(seen) == versions[-1]
+        return kind
+
+    def tier_version() -> int:
+        try:
+            history = open_lake(pravega, stream, lake)[1].history
+        except AssertionError:
+            return 0
+        return 0 if history is None else history.version
+
+    def checks() -> Iterator[bool]:
+        yield ids(spark.table(table)) == versions[-1]
+        version = random.randint(1, len(versions) - 1)
+        yield ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF {version}")) == versions[version]
+        first = random.randint(1, len(versions) - 1)
+        changes = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION {first}").collect()
+        expected = [
+            (number, here)
+            for here in range(first, len(versions))
+            for number in range(len(versions[here - 1]), len(versions[here]))
+        ]
+        yield sorted((row.id, row._commit_version) for row in changes) == expected
+
+    done = []
+    for _ in range(steps):
+        done.append(step())
+        assert all(checks()), (seed, done)
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "whole"))) == versions[-1], (seed, done)
