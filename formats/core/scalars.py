@@ -19,6 +19,7 @@ from .columns import NEGATIVE_ZERO, Leaf, Misfit, NumberText, describe_kind
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
+_DAYS_OF_CYCLE = 146_097
 
 FIRST_DAY, LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -129,11 +130,7 @@ def make_moment_column(
     `exact` returns the count that a value stands for, or raises Misfit; `count` returns those of all values, whatever
     the year, or raises what Arrow raises.
     """
-    is_date = pa.types.is_date(arrow_type)
-    stored, first, last = (pa.int32(), FIRST_DAY, LAST_DAY) if is_date else (pa.int64(), FIRST_MICROS, LAST_MICROS)
-
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, stored).view(arrow_type)
+    first, last = (FIRST_DAY, LAST_DAY) if pa.types.is_date(arrow_type) else (FIRST_MICROS, LAST_MICROS)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         counts = count(values)
@@ -142,7 +139,7 @@ def make_moment_column(
             raise ValueError
         return counts.view(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=kinds, store=store, native=native)
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=kinds, native=native)
 
 
 def parse_days(text: str) -> int | None:
@@ -210,7 +207,17 @@ def format_date(days: int) -> str:
     """Return the date that is this many days after 1970-01-01. Raises Misfit outside the years 0001 to 9999."""
     if not FIRST_DAY <= days <= LAST_DAY:
         raise Misfit("the date is outside the years 0001 to 9999, the range of dates in JSON")
-    return (_EPOCH + datetime.timedelta(days)).date().isoformat()
+    return format_date_of_any_year(days)
+
+
+def format_date_of_any_year(days: int) -> str:
+    """Return the date that is this many days after 1970-01-01, with a sign outside the years 0000 to 9999."""
+    # The calendar repeats itself after 400 years.
+    cycles, rest = divmod(days - FIRST_DAY, _DAYS_OF_CYCLE)
+    same = datetime.date.fromordinal(rest + 1)
+    year = same.year + 400 * cycles
+    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
+    return f"{shown}-{same.month:02}-{same.day:02}"
 
 
 def format_timestamp(micros: int, zoned: bool) -> str:

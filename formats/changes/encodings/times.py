@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros, format_date_of_any_year
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
 from ..feed import UNITS
@@ -36,7 +36,6 @@ _TIMESTAMP = re.compile(
     r"(?:([Zz])|([+-])(\d\d):?(\d\d)?)?",
     re.ASCII,
 )
-_DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
 _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
 """Debezium's numbers for PostgreSQL's infinite timestamps."""
@@ -101,7 +100,7 @@ def make_date_column(cell: Cell) -> Leaf:
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, store=_store_days, native=native)
+    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, native=native)
 
 
 def _make_midnight_column(cell: Cell) -> Leaf:
@@ -122,11 +121,7 @@ def _make_midnight_column(cell: Cell) -> Leaf:
             raise Misfit(f"the number {value}, which is {make_time_writer(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
         return day
 
-    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL, store=_store_days)
-
-
-def _store_days(values: Sequence[int | None]) -> pa.Array:
-    return pa.array(values, pa.int32()).view(pa.date32())
+    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL)
 
 
 def _find_unit(cell: Cell) -> str | None:
@@ -161,9 +156,6 @@ def make_timestamp_column(cell: Cell) -> Leaf:
             raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
         return read_database_timestamp(value)
 
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, pa.int64()).view(arrow_type)
-
     def convert_all(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values)) - {_NONE}
         if kinds == {str}:
@@ -192,7 +184,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         return micros.view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
-    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, store=store, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, native=native)
 
 
 def make_clock_column(cell: Cell) -> Leaf:
@@ -309,7 +301,7 @@ def read_database_timestamp(text: str) -> int | None:
 def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
     """Return a function that writes numbers of a semantic type as ISO 8601, for columns of strings."""
     if kind == "date":
-        return lambda value: _format_date(value)
+        return format_date_of_any_year
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
     per_second = 10**digits
     per_unit = 10 ** max(6 - digits, 0)
@@ -324,18 +316,6 @@ def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
         if digits <= 6 and value * per_unit in _ENDLESS_MICROS:
             return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
-        return f"{_format_date(days)}T{format_clock(rest)}"
+        return f"{format_date_of_any_year(days)}T{format_clock(rest)}"
 
     return format_clock if kind == "time" else format_moment
-
-
-def _format_date(days: int) -> str:
-    """Format a date as ISO 8601 does, with a sign outside the years 0000 to 9999."""
-    if FIRST_DAY <= days <= LAST_DAY:
-        return datetime.date.fromordinal(days + _EPOCH).isoformat()
-    # The calendar repeats itself after 400 years.
-    cycles = (days - FIRST_DAY) // _DAYS_OF_CYCLE
-    same = datetime.date.fromordinal(days - cycles * _DAYS_OF_CYCLE + _EPOCH)
-    year = same.year + 400 * cycles
-    sign = "+" if year > 9999 else "-" if year < 0 else ""
-    return f"{sign}{abs(year):04}-{same.month:02}-{same.day:02}"
