@@ -21,14 +21,18 @@ pub enum Skip {
     Bytes,
     /// The number of symbols.
     Enum(i64),
-    Record(Vec<Skip>),
+    /// One of the records in the value, by its number.
+    Record(usize),
     Array(Box<Skip>),
     Map(Box<Skip>),
     Union(Vec<Skip>),
-    /// The first of some records that contain themselves or each other.
-    Recursive(Vec<Vec<Skip>>),
-    /// Another one of these records, by its place.
-    Again(usize),
+}
+
+/// How to skip a value of any type. The records in it may contain themselves or each other.
+pub struct Skipping {
+    pub value: Skip,
+    /// The fields of each record.
+    pub records: Vec<Vec<Skip>>,
 }
 
 /// Most levels of records that are skipped here, because of the stack; the reference has no limit.
@@ -69,7 +73,7 @@ pub struct Value {
 }
 
 pub enum Step {
-    Skip(Skip),
+    Skip(Skipping),
     /// Into the field at this place.
     Read(usize, Value),
 }
@@ -200,13 +204,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-impl Skip {
+impl Skipping {
     #[inline]
     fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
-        self.skip_among(cursor, &[], DEEPEST)
+        self.value.skip_among(cursor, &self.records, DEEPEST)
     }
+}
 
-    /// `records` are the surrounding records that contain each other.
+impl Skip {
     fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
@@ -219,7 +224,11 @@ impl Skip {
                 let symbol = cursor.long()?;
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
-            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
+            Skip::Record(number) => {
+                let left = depth.checked_sub(1).ok_or(Reject)?;
+                let fields = records.get(*number).ok_or(Reject)?;
+                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
+            }
             Skip::Array(item) => cursor.items(|cursor| item.skip_among(cursor, records, depth)),
             Skip::Map(item) => cursor.items(|cursor| {
                 cursor.bytes()?;
@@ -228,12 +237,6 @@ impl Skip {
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
                 branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
-            }
-            Skip::Recursive(records) => Skip::Again(0).skip_among(cursor, records, DEEPEST),
-            Skip::Again(place) => {
-                let left = depth.checked_sub(1).ok_or(Reject)?;
-                let fields = records.get(*place).ok_or(Reject)?;
-                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
             }
         }
     }
@@ -249,10 +252,7 @@ impl Record {
             }
         }
         for place in &self.constants {
-            let column = &mut columns.fields[*place];
-            if let Store::Constant(rows, _) = &mut column.store {
-                *rows += 1;
-            }
+            columns.fields[*place].push_null();
         }
         columns.rows += 1;
         Ok(())

@@ -248,7 +248,7 @@ class _EnvelopeReader(EnvelopeReader):
             yield self._number(writer), positions, header
 
     def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
-        plans = plan_by_name(columns.envelope(kind), self._writers[kind].node, nullable=False)
+        plans = plan_by_name(self._writers[kind].node, columns.envelope(kind), nullable=False)
         return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
 
     def _number(self, writer: Writer) -> int:
