@@ -123,19 +123,16 @@ def _check_weight(node: avro.Array, where: str) -> None:
 
 
 class _Skips:
-    """Plans how to skip values. Records are numbered, because they may contain themselves or each other."""
+    """Plans how to skip values. Records that contain themselves or each other are listed and numbered."""
 
     def __init__(self) -> None:
-        self.records: list[avro.Record] = []
-        self._numbers: dict[int, int] = {}
+        self._records: list[avro.Record] = []
+        self._listing = False
 
     def plan(self, node: avro.Node) -> Spec:
         """Plan how to skip a value of any type. Raises Unplanned."""
         if isinstance(node, avro.Record):
-            number = self._numbers.setdefault(id(node), len(self.records))
-            if number == len(self.records):
-                self.records.append(node)
-            return ("record", number)
+            return self._record(node)
         if isinstance(node, avro.Array):
             _check_weight(node, "a field that is not wanted")
             return ("array", self.plan(node.items))
@@ -151,12 +148,22 @@ class _Skips:
         plan = {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name)
         return plan or (_READ_AS[node.name],)
 
+    def _record(self, node: avro.Record) -> Spec:
+        if not self._listing and not node.recursive:
+            return ("record", [self.plan(field.type) for field in node.fields])
+        if self._listing:
+            if not any(node is record for record in self._records):
+                self._records.append(node)
+            return ("again", next(number for number, record in enumerate(self._records) if record is node))
+        self._listing = True
+        self._records = [node]
+        plans: list[list[Spec]] = []
+        while len(plans) < len(self._records):
+            plans.append([self.plan(field.type) for field in self._records[len(plans)].fields])
+        self._listing = False
+        return ("recursive", plans)
+
 
 def plan_skipping(node: avro.Node) -> Spec:
-    """Plan how to skip a value: by its type, and by the fields of each record in it. Raises Unplanned."""
-    skips = _Skips()
-    plan = skips.plan(node)
-    records: list[list[Spec]] = []
-    while len(records) < len(skips.records):
-        records.append([skips.plan(field.type) for field in skips.records[len(records)].fields])
-    return (plan, records)
+    """Plan how to skip a value. Raises Unplanned."""
+    return _Skips().plan(node)

@@ -21,18 +21,14 @@ pub enum Skip {
     Bytes,
     /// The number of symbols.
     Enum(i64),
-    /// One of the records in the value, by its number.
-    Record(usize),
+    Record(Vec<Skip>),
     Array(Box<Skip>),
     Map(Box<Skip>),
     Union(Vec<Skip>),
-}
-
-/// How to skip a value of any type. The records in it may contain themselves or each other.
-pub struct Skipping {
-    pub value: Skip,
-    /// The fields of each record.
-    pub records: Vec<Vec<Skip>>,
+    /// The first of some records that contain themselves or each other.
+    Recursive(Vec<Vec<Skip>>),
+    /// Another one of these records, by its place.
+    Again(usize),
 }
 
 /// Most levels of records that are skipped here, because of the stack; the reference has no limit.
@@ -73,7 +69,7 @@ pub struct Value {
 }
 
 pub enum Step {
-    Skip(Skipping),
+    Skip(Skip),
     /// Into the field at this place.
     Read(usize, Value),
 }
@@ -204,14 +200,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-impl Skipping {
+impl Skip {
     #[inline]
     fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
-        self.value.skip_among(cursor, &self.records, DEEPEST)
+        self.skip_among(cursor, &[], DEEPEST)
     }
-}
 
-impl Skip {
+    /// `records` are the surrounding records that contain each other.
     fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
@@ -224,11 +219,7 @@ impl Skip {
                 let symbol = cursor.long()?;
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
-            Skip::Record(number) => {
-                let left = depth.checked_sub(1).ok_or(Reject)?;
-                let fields = records.get(*number).ok_or(Reject)?;
-                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
-            }
+            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
             Skip::Array(item) => cursor.items(|cursor| item.skip_among(cursor, records, depth)),
             Skip::Map(item) => cursor.items(|cursor| {
                 cursor.bytes()?;
@@ -237,6 +228,12 @@ impl Skip {
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
                 branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
+            }
+            Skip::Recursive(records) => Skip::Again(0).skip_among(cursor, records, DEEPEST),
+            Skip::Again(place) => {
+                let left = depth.checked_sub(1).ok_or(Reject)?;
+                let fields = records.get(*place).ok_or(Reject)?;
+                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
             }
         }
     }
@@ -252,7 +249,10 @@ impl Record {
             }
         }
         for place in &self.constants {
-            columns.fields[*place].push_null();
+            let column = &mut columns.fields[*place];
+            if let Store::Constant(rows, _) = &mut column.store {
+                *rows += 1;
+            }
         }
         columns.rows += 1;
         Ok(())

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::avro::{Read, Record, Skip, Skipping, Step, Value};
+use crate::avro::{Read, Record, Skip, Step, Value};
 use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
 use crate::times::Clock;
 
@@ -127,7 +127,7 @@ pub fn record(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Record> {
         .iter()
         .map(|(place, each)| match place {
             Some(place) => Ok(Step::Read(*place, value(each, depth)?)),
-            None => Ok(Step::Skip(skipping(each, depth)?)),
+            None => Ok(Step::Skip(skip(each, depth)?)),
         })
         .collect::<PyResult<Vec<_>>>()?;
     Ok(Record { steps, constants })
@@ -170,17 +170,14 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
     })
 }
 
-fn skipping(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skipping> {
-    let value = skip(&item(spec, 0)?, depth)?;
-    let records: Vec<Vec<Bound<PyTuple>>> = item(spec, 1)?;
-    let fields = |specs: &Vec<Bound<PyTuple>>| specs.iter().map(|each| skip(each, depth)).collect();
-    Ok(Skipping { value, records: records.iter().map(fields).collect::<PyResult<Vec<_>>>()? })
-}
-
 fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
     let depth = deeper(depth)?;
     let kind: String = item(spec, 0)?;
     let inner = |place: usize| Ok::<_, PyErr>(Box::new(skip(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
+    let several = || {
+        let specs: Vec<Bound<PyTuple>> = item(spec, 1)?;
+        specs.iter().map(|each| skip(each, depth)).collect::<PyResult<Vec<_>>>()
+    };
     Ok(match kind.as_str() {
         "null" => Skip::Null,
         "boolean" => Skip::Boolean,
@@ -189,13 +186,16 @@ fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
         "bytes" => Skip::Bytes,
         "fixed" => Skip::Fixed(item(spec, 1)?),
         "enum" => Skip::Enum(item(spec, 1)?),
-        "record" => Skip::Record(item(spec, 1)?),
+        "record" => Skip::Record(several()?),
         "array" => Skip::Array(inner(1)?),
         "map" => Skip::Map(inner(1)?),
-        "union" => {
-            let specs: Vec<Bound<PyTuple>> = item(spec, 1)?;
-            Skip::Union(specs.iter().map(|each| skip(each, depth)).collect::<PyResult<Vec<_>>>()?)
+        "union" => Skip::Union(several()?),
+        "recursive" => {
+            let records: Vec<Vec<Bound<PyTuple>>> = item(spec, 1)?;
+            let fields = |specs: &Vec<Bound<PyTuple>>| specs.iter().map(|each| skip(each, depth)).collect();
+            Skip::Recursive(records.iter().map(fields).collect::<PyResult<Vec<_>>>()?)
         }
+        "again" => Skip::Again(item(spec, 1)?),
         _ => return Err(unsupported(format!("cannot skip values of kind '{kind}'"))),
     })
 }
