@@ -87,6 +87,13 @@ def read_floating(value: Any, kind: str) -> float:
     return number
 
 
+def name_special_float(number: float) -> float | str:
+    """Return a number, or the string that stands for it in JSON."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
 def read_decimal(value: Any, precision: int, scale: int) -> Decimal:
     """Return the decimal(precision, scale) that a JSON number stands for. Raises Misfit as `parse_decimal` does."""
     if type(value) not in (int, NumberText):
@@ -322,6 +329,25 @@ def shorten_value(value: object) -> str:
     except ValueError:
         return "with thousands of digits"
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+# A string without an end is scanned only once, too.
+_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
+
+
+def is_nested_deeper(text: str, levels: int) -> bool:
+    """Return whether the arrays and objects of a JSON text are nested more than this many levels deep."""
+    if text.count("[") + text.count("{") <= levels:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match.lastindex:
+            depth += 1
+            if depth > levels:
+                return True
+        elif match[0] in "]}":
+            depth -= 1
+    return False
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
