@@ -38,7 +38,7 @@ from ...core.format import Decoder, Encoder, Layout, Resolve, Settings, WriterSc
 from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import AVRO_SCHEMAS, CREATE, DELETE, READ, UPDATE, WRITTEN_AT
+from ..feed import AVRO_SCHEMAS, CREATE, DELETE, OWN_CONNECTOR, READ, UPDATE, WRITTEN_AT
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
@@ -55,7 +55,7 @@ from .avro_writers import (
     plan_by_name,
 )
 from .json import read_change
-from .writing import CONNECTOR, Envelope, EnvelopeEncoder, check_writable
+from .writing import Envelope, EnvelopeEncoder, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
@@ -152,7 +152,7 @@ class DebeziumAvroFormat(AvroFormat):
         text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
         rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
-        source = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR))) + now
+        source = b"".join(map(_write_avro_text, ("1", OWN_CONNECTOR, OWN_CONNECTOR))) + now
         letters = {letter: _write_avro_text(letter) for letter in (CREATE, READ, UPDATE, DELETE)}
         # An image is a union of null, its first branch, and the row.
         envelope = Envelope(rows.encode, rows.encode, b"\x02", b"\x00", (b"", b"", source, now), letters)

@@ -263,10 +263,9 @@ class _Schemas:
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
         """Return the beginning of such an envelope, up to its payload, and its schema's number. Raises Undecodable."""
-        if text.startswith(SCHEMA_FIRST):
-            self.payload(text, documents)
-            if self._last and text.startswith(self._last):
-                return self._last.encode(), self._prefixes[self._last]
+        self.payload(text, documents)
+        if self._last and text.startswith(self._last):
+            return self._last.encode(), self._prefixes[self._last]
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
