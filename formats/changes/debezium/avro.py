@@ -238,34 +238,27 @@ class _EnvelopeReader(EnvelopeReader):
     ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
-        self._writers: dict[Hashable, Writer] = {}
         placeholder = self._rules.placeholder
         columns = ChangeColumns(schema, table, placeholder, self.find_encoding)
         super().__init__(columns, PlaceholderSearch(placeholder, avro=True))
 
     def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
-        for writer, positions, header in self._find.groups(payloads):
-            yield self._number(writer), positions, header
+        yield from self._find.groups(payloads)
 
     def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
-        plans = plan_by_name(self._writers[kind].node, columns.envelope(kind), nullable=False)
+        assert isinstance(kind, Writer)
+        plans = plan_by_name(kind.node, columns.envelope(kind), nullable=False)
         return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
 
-    def _number(self, writer: Writer) -> int:
-        """Return what stands for the schema of events."""
-        self._writers[id(writer)] = writer
-        return id(writer)
-
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
-        """Return an encoding. `kind`: what stands for the schema."""
-        writer = self._writers.get(kind)
-        if writer is None:
+        """Return the encoding by a schema; without one, by the rules alone."""
+        if not isinstance(kind, Writer):
             return SourceEncoding(None, None, self._rules)
-        return SourceEncoding(writer.before, writer.after, self._rules)
+        return SourceEncoding(kind.before, kind.after, self._rules)
 
     def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
-        return read_change(read_whole(writer.read, datum, padded), self._number(writer))
+        return read_change(read_whole(writer.read, datum, padded), writer)
 
 
 def _write_avro_text(text: str) -> bytes:

@@ -31,7 +31,7 @@ from ...avro.binary import (
     make_scalar_reader,
     make_union_reader,
 )
-from ...avro.leaves import make_symbol_finder
+from ...avro.leaves import describe_type, make_symbol_finder
 from ...avro.native_plan import Plan, plan_record
 from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
@@ -149,14 +149,17 @@ def find_row_schema(schema_text: str) -> str:
     return schema_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Writer:
-    """A schema of envelopes, a reader of its events, and the schemas of both images."""
+    """A schema of envelopes, a reader of its events, and the schemas of both images: a kind of source."""
 
     node: avro.Node
     read: Reader
     before: FieldSchema | None
     after: FieldSchema | None
+
+    def __str__(self) -> str:
+        return describe_type(self.node)
 
     @classmethod
     def of(cls, text: str) -> Writer:

@@ -180,8 +180,8 @@ class _EnvelopeReader(EnvelopeReader):
         return read_change(document, None)
 
 
-def read_change(envelope: Any, schema: int | None) -> Change:
-    """Return the change in an envelope. `schema`: the number of its schema, None if it has none.
+def read_change(envelope: Any, schema: Hashable) -> Change:
+    """Return the change in an envelope. `schema`: what stands for its schema, None if it has none.
 
     Raises Undecodable for a value that is not an envelope.
     """
