@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
 _DAYS_OF_CYCLE = 146_097
+_EXACT = Context(prec=38, traps=[Inexact])
 
 FIRST_DAY, LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -203,10 +204,8 @@ def can_be_leap_second(seconds: int) -> bool:
     it: POSIX and PostgreSQL give it the number of the following second.
     """
     days, of_day = divmod(seconds, 86_400)
-    return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _is_first_of_month(days)
-
-
-def _is_first_of_month(days: int) -> bool:
+    if of_day != 0 or not FIRST_DAY <= days <= LAST_DAY:
+        return False
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
@@ -267,16 +266,10 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     kind = f"decimal({precision},{scale})"
     if number.adjusted() >= precision - scale:
         raise Misfit(f"the number {shorten_value(text)} is out of the range of {kind}")
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    surplus = -scale - exponent
-    if surplus > 0:
-        if surplus >= len(digits) or any(digits[-surplus:]):
-            raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}")
-        digits = digits[:-surplus]
-    else:
-        digits += (0,) * -surplus
-    return Decimal((sign, digits, -scale))
+    try:
+        return number.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
+    except Inexact:
+        raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}") from None
 
 
 def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int) -> Decimal:
