@@ -165,7 +165,7 @@ class _EnvelopeReader(EnvelopeReader):
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
-            before, after = self._schemas.images(kind)
+            before, after = self._schemas.images[kind]
             return SourceEncoding(before, after, Rules.of(self._settings))
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
@@ -245,11 +245,8 @@ class _Schemas:
     def __init__(self) -> None:
         self._prefixes: dict[str, int] = {}
         self._last = ""
-        self._images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
-
-    def images(self, number: int) -> tuple[FieldSchema | None, FieldSchema | None]:
-        """Return the schemas of before and after."""
-        return self._images[number]
+        self.images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
+        """The schemas of before and after, by their number."""
 
     def number_of(self, schema: Any) -> int | None:
         """Return the number of a schema; None if an envelope has none."""
@@ -257,9 +254,9 @@ class _Schemas:
         if root is None:
             return None
         images = root.fields.get("before"), root.fields.get("after")
-        if images not in self._images:
-            self._images.append(images)
-        return self._images.index(images)
+        if images not in self.images:
+            self.images.append(images)
+        return self.images.index(images)
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
         """Return the beginning of such an envelope, up to its payload, and its schema's number. Raises Undecodable."""

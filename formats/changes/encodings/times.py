@@ -55,9 +55,6 @@ could be seconds since 1970."""
 
 _NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
-_NO_NUMBER = "the number {} is not a text"
-_NO_TIMESTAMP = "expected a timestamp as a string, found the number {}"
-_NO_CLOCK = "expected a time of day as a string, found the number {}"
 _TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
     "column has more digits, set the table property 'debezium.time-units', for example 'created=us'"
@@ -124,20 +121,23 @@ def _make_midnight_column(cell: Cell) -> Leaf:
     return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL)
 
 
-def _find_unit(cell: Cell) -> str | None:
-    """Return the unit of whole numbers by their schema, or the declared one; None if there is none."""
-    if cell.schema is None or cell.reading is Reading.DECLARED_UNIT:
-        return cell.declared
-    return find_unit(cell.schema) or None
+def _find_unit(cell: Cell, of_rules: str | None, one: str, several: str) -> tuple[str | None, str]:
+    """Return the unit of whole numbers, None if there is none, and the sentence that refuses {} without a unit.
+
+    The schema names it, else the table's properties, else the rules. `one` and `several` name what they count.
+    """
+    if cell.schema is not None:
+        unit = cell.declared if cell.reading is Reading.DECLARED_UNIT else find_unit(cell.schema)
+        return unit or None, "the number {} is not a text"
+    if cell.plain:
+        return None, f"expected a {one} as a string, found the number {{}}"
+    return cell.declared or of_rules, cell.rules.describe_unknown_unit(several)
 
 
 def make_timestamp_column(cell: Cell) -> Leaf:
     """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset."""
-    unit, unknown = _find_unit(cell), _NO_NUMBER
-    if cell.schema is None:
-        unit = unit or cell.rules.default_unit
-        unknown = _NO_TIMESTAMP if cell.plain else cell.rules.describe_unknown_unit()
-    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
+    unit, unknown = _find_unit(cell, cell.rules.default_unit, "timestamp", "timestamps")
+    if unit is None and cell.reading is Reading.DECLARED_UNIT:
         return cell.refuse()
     arrow_type = find_arrow_type(cell.data_type)
     assumed = unit == ASSUMED_MS
@@ -189,14 +189,11 @@ def make_timestamp_column(cell: Cell) -> Leaf:
 
 def make_clock_column(cell: Cell) -> Leaf:
     """Return a column of times of day that reads units since midnight, or a time of day as text."""
-    unit, unknown = _find_unit(cell), _NO_NUMBER
+    unit, unknown = _find_unit(cell, cell.rules.clock_unit, "time of day", "times of day")
+    if unit is None and cell.reading is Reading.DECLARED_UNIT:
+        return cell.refuse()
     # Whether texts may end with Z.
     utc = cell.rules.utc_clocks if cell.schema is None else find_semantic(cell.schema) is Semantic.ISO_TIME
-    if cell.schema is None:
-        unit = unit or (None if cell.plain else cell.rules.clock_unit)
-        unknown = _NO_CLOCK if cell.plain else cell.rules.describe_unknown_unit("times of day")
-    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
-        return cell.refuse()
 
     def read(value: Any) -> int:
         if type(value) is int:
