@@ -41,6 +41,7 @@ from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
+from ..encodings.times import divide_down
 from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 _EXACT = Context(prec=80)
@@ -220,8 +221,7 @@ def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
         return pc.multiply_checked(micros, 1000)
     if factor == 1:
         return micros
-    numbers = micros.fill_null(0).to_numpy(zero_copy_only=False) // factor
-    return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+    return divide_down(micros, factor)
 
 
 def _has_times(field: T.StructField) -> bool:

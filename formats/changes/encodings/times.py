@@ -171,7 +171,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         numbers = pa.array(values, pa.int64())
         factor = UNITS[unit or "us"]
         if factor == 0:
-            numbers = _divide_by_thousand(numbers)
+            numbers = divide_down(numbers, 1000)
         elif factor > 1:
             limit = 2**63 // factor - 1
             small = limit_to_range(numbers, -limit, limit)
@@ -208,10 +208,10 @@ def make_clock_column(cell: Cell) -> Leaf:
     return make_time_column(cell.path, cell.data_type, read, ("clock", nanos, True, utc))
 
 
-def _divide_by_thousand(numbers: pa.Array) -> pa.Array:
-    """Divide by 1000, rounding down."""
+def divide_down(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Divide whole numbers, rounding down."""
     filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(filled // 1000, mask=numbers.is_null().to_numpy(zero_copy_only=False))
+    return pa.array(filled // divisor, mask=numbers.is_null().to_numpy(zero_copy_only=False))
 
 
 def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
