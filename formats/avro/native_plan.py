@@ -83,7 +83,7 @@ def plan_record(
             specs[number], plan = plan_member(field.type, member.column, member.nullable)
             steps.append((number, plan))
     names = [field.name for field in columns.type]
-    constants = [number for number in range(len(specs)) if number not in numbers]
+    constants = sorted(set(range(len(specs))).difference(numbers))
     return ("struct", columns.type, nullable, names, specs), ("record", steps, constants)
 
 
