@@ -68,8 +68,8 @@ docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_ta
 docs/spark-versions.md: tests/spark_versions.py $(wildcard tests/spark_results/*.json) $(STAMP) ## Renew the table of features in it
 	$(BIN)/python -m tests.spark_versions table $@
 
-docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/encodings/matrix.py $(STAMP) ## Renew the matrix of types in it
-	$(BIN)/python -m pyspark_pravega.formats.changes.encodings.matrix $@
+docs/debezium/reference.md: formats/changes/encodings/matrix.py tests/type_matrix.py $(STAMP) ## Renew the matrix of types in it
+	$(BIN)/python -m tests.type_matrix $@
 
 examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(STAMP) ## Make the notebook of the tutorial
 	$(BIN)/python -m tests.tutorial_notebook > $@

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from .core.events import EventBuffer, EventPositions
 
 _log = logging.getLogger(__name__)
 
+Made = TypeVar("Made")
 Spec = tuple[Any, ...]
 """A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
 
@@ -33,7 +34,7 @@ class Unplanned(Exception):
     """Raised for something that the native code cannot do. The text says what."""
 
 
-def make_natively(make: Callable[[Any], Any], what: str) -> Any | None:
+def make_natively(make: Callable[[Any], Made], what: str) -> Made | None:
     """Return what `make` makes by the native module; None if there is no such module, or it raises Unplanned.
 
     `what` says in the log what Python does then.
@@ -53,10 +54,7 @@ def choose_reader(reference: PayloadReader, make: Callable[[Any], Any], what: st
 
     `make` makes its decoder by the native module, and may raise Unplanned; `what` names the schema in the log.
     """
-    reader: PayloadReader | None = make_natively(
-        lambda module: NativeReader(make(module), reference), f"{what} is decoded"
-    )
-    return reference if reader is None else reader
+    return make_natively(lambda module: NativeReader(make(module), reference), f"{what} is decoded") or reference
 
 
 class NativeReader(PayloadReader):

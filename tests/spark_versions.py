@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from pyspark_pravega.formats.changes.encodings.matrix import insert_table
+from tests.type_matrix import insert_table
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 TESTS = Path(__file__).resolve().parent

@@ -22,7 +22,7 @@ from ..native import choose_reader
 from . import schema_model as avro
 from .binary import Reader, read_whole
 from .edited_schema import edit_avro, find_former_names
-from .native_plan import plan_struct
+from .native_plan import plan_column
 from .schema_resolution import link_records
 from .schema_to_spark import convert_avro_to_spark
 from .spark_to_schema import convert_spark_to_avro, read_timestamp_unit
@@ -106,7 +106,7 @@ class AvroDecoder(BatchDecoder):
         read, columns = link_records(writer, table, self._struct, "")
 
         def make_native(module: Any) -> Any:
-            return module.Decoder.avro(*plan_struct(writer, columns), [])
+            return module.Decoder.avro(*plan_column(writer, columns, False), [])
 
         return choose_reader(_RecordReader(read, columns), make_native, writer.name or "an Avro value")
 

@@ -14,7 +14,6 @@ Format json has the same values for the same columns.
 from __future__ import annotations
 
 import base64
-import math
 import struct
 import uuid
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from ..core.scalars import (
     decode_base64,
     format_date,
     format_timestamp,
+    name_special_float,
     parse_unscaled,
     read_days,
     read_decimal,
@@ -58,7 +58,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     if isinstance(writer, avro.Enum):
         return make_symbol_finder(writer, reader)
     if isinstance(reader, avro.Primitive) and reader.name in ("float", "double"):
-        return _convert_float if reader.name == "float" else lambda value: _name_special_float(float(value))
+        return _convert_float if reader.name == "float" else lambda value: name_special_float(float(value))
     match _get_logical_type(reader):
         case "decimal":
             assert isinstance(reader, avro.Primitive | avro.Fixed)
@@ -91,17 +91,10 @@ def _convert_float(value: float) -> Any:
     with np.errstate(over="ignore"):
         number = np.float32(value)
     if not np.isfinite(number):
-        return _name_special_float(float(number))
+        return name_special_float(float(number))
     text = str(number)
     # A reader may convert via double, so the digits must survive that too.
     return NumberText((text if np.float32(float(text)) == number else repr(float(number))).encode())
-
-
-def _name_special_float(number: float) -> float | str:
-    """Return a number, or the string that stands for it in JSON."""
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def make_datum_writer(node: Scalar) -> FromJson:

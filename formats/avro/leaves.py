@@ -275,15 +275,7 @@ def _make_enum(writer: Scalar, reader: Scalar, path: str) -> Column:
     """Return a column that reads symbols by number."""
     assert isinstance(writer, avro.Enum)
     symbols = resolve_symbols(writer, reader)
-    find_symbol = make_symbol_finder(writer, reader)
     texts = pa.array(symbols, pa.string())
-
-    def convert_one(value: int) -> int:
-        find_symbol(value)
-        return value
-
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return texts.take(pa.array(values, pa.int32()))
 
     def convert_all(values: Sequence[int | None]) -> pa.Array:
         numbers = pa.array(values, pa.int32())
@@ -292,4 +284,5 @@ def _make_enum(writer: Scalar, reader: Scalar, path: str) -> Column:
             raise ValueError
         return values_of_enum
 
-    return Leaf(path, pa.string(), convert_one, fast=convert_all, store=store, native=("enum", symbols))
+    exact = make_symbol_finder(writer, reader)
+    return Leaf(path, pa.string(), exact, fast=convert_all, native=("enum", symbols))

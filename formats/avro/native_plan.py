@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,11 @@ from ..native import Spec, Unplanned
 from . import schema_model as avro
 from .unions import Constant
 
-
-def plan_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
-    """Plan the columns of Avro records. Raises Unplanned."""
-    return _plan_record(writer, columns, False)
+Plan = tuple[Spec, Spec]
+"""A column, and how its values are read."""
 
 
-def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
+def plan_column(writer: avro.Node, column: Column, nullable: bool) -> Plan:
     """Plan a column of a writer's type. Raises Unplanned."""
     if isinstance(writer, avro.Union):
         null_branch = writer.null_number
@@ -29,7 +28,7 @@ def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
     if avro.is_null(writer):
         return ("constant", column.type, nullable, pa.nulls(1, column.type)), ("null",)
     if isinstance(writer, avro.Record) and type(column) is StructColumn:
-        return _plan_record(writer, column, nullable)
+        return _plan_own_record(writer, column, nullable)
     if isinstance(writer, avro.Array) and type(column) is ListColumn:
         _check_weight(writer, f"column '{column.path}'")
         spec, plan = plan_column(writer.items, column.element, column.element_nullable)
@@ -52,28 +51,39 @@ _SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
 """Columns of one type. Other columns read unions."""
 
 
-def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
-    column_numbers = {member.key: number for number, member in enumerate(columns.members) if member.key is not None}
-    specs: list[Spec | None] = [None] * len(columns.members)
+def _plan_own_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> Plan:
+    numbers_of_slots = {member.key: number for number, member in enumerate(columns.members)}
+    slots = count()
+    numbers = [numbers_of_slots[next(slots)] if taken else None for taken in columns.taken]
+    return plan_record(writer, columns, nullable, numbers, plan_column)
+
+
+def plan_record(
+    writer: avro.Record,
+    columns: StructColumn,
+    nullable: bool,
+    numbers: Sequence[int | None],
+    plan_member: Callable[[avro.Node, Column, bool], Plan],
+) -> Plan:
+    """Plan a record. `numbers` has the number of the member that each field goes into, None for a field to skip.
+
+    Members without a field are null, or what their `Constant` has. Raises Unplanned.
+    """
+    specs: list[Spec] = []
+    for member in columns.members:
+        column = member.column
+        one = column.one if isinstance(column, Constant) else pa.nulls(1, column.type)
+        specs.append(("constant", column.type, member.nullable, one))
     steps: list[tuple[int | None, Spec]] = []
-    slot = 0
-    for field, taken in zip(writer.fields, columns.taken, strict=True):
-        if not taken:
+    for field, number in zip(writer.fields, numbers, strict=True):
+        if number is None:
             steps.append((None, plan_skipping(field.type)))
-            continue
-        number = column_numbers[slot]
-        slot += 1
-        member = columns.members[number]
-        specs[number], plan = plan_column(field.type, member.column, member.nullable)
-        steps.append((number, plan))
-    constants = []
-    for number, member in enumerate(columns.members):
-        if member.key is None:
-            if type(member.column) is not Constant:
-                raise Unplanned(f"column '{member.column.path}' has a kind that the native decoder does not know")
-            specs[number] = ("constant", member.column.type, member.nullable, member.column.one)
-            constants.append(number)
+        else:
+            member = columns.members[number]
+            specs[number], plan = plan_member(field.type, member.column, member.nullable)
+            steps.append((number, plan))
     names = [field.name for field in columns.type]
+    constants = sorted(set(range(len(specs))).difference(numbers))
     return ("struct", columns.type, nullable, names, specs), ("record", steps, constants)
 
 
@@ -112,31 +122,6 @@ def _check_weight(node: avro.Array, where: str) -> None:
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 
 
-def _is_recursive(record: avro.Record) -> bool:
-    """Return whether a record contains itself, or contains a record that does."""
-    done: set[int] = set()
-
-    def has_repeats(node: avro.Node, inside: tuple[avro.Node, ...]) -> bool:
-        match node:
-            case avro.Record():
-                if id(node) in done:
-                    return False
-                if any(node is outer for outer in inside):
-                    return True
-                repeats = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
-                done.add(id(node))
-                return repeats
-            case avro.Array():
-                return has_repeats(node.items, inside)
-            case avro.Map():
-                return has_repeats(node.values, inside)
-            case avro.Union():
-                return any(has_repeats(branch, inside) for branch in node.branches)
-        return False
-
-    return has_repeats(record, ())
-
-
 class _Skips:
     """Plans how to skip values. Records that contain themselves or each other are listed and numbered."""
 
@@ -164,7 +149,7 @@ class _Skips:
         return plan or (_READ_AS[node.name],)
 
     def _record(self, node: avro.Record) -> Spec:
-        if not self._listing and not _is_recursive(node):
+        if not self._listing and not node.recursive:
             return ("record", [self.plan(field.type) for field in node.fields])
         if self._listing:
             if not any(node is record for record in self._records):

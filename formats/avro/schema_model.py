@@ -96,6 +96,8 @@ class Field:
 @dataclass(eq=False)
 class Record(Named):
     fields: list[Field] = field(default_factory=list, repr=False)
+    recursive: bool = False
+    """Whether it contains itself, or a record that does."""
 
     def field_named(self, name: str) -> Field | None:
         """Return the field of this name, None if the record has none."""
@@ -204,20 +206,17 @@ def parse_avro(text: str) -> Node:
 class _Parser:
     def __init__(self) -> None:
         self._names: dict[str, Named] = {}
-        self._open: list[Named] = []
-        self._recursive = False
+        self._open: list[Record] = []
 
     def check_ends(self) -> None:
         """Raise InvalidSchemaError for a record that contains itself in every value, so that no value can end."""
-        if not self._recursive:
-            return
-        records = [named for named in self._names.values() if isinstance(named, Record)]
+        records = [named for named in self._names.values() if isinstance(named, Record) and named.recursive]
         ending: set[int] = set()
 
         def can_end(node: Node) -> bool:
             if isinstance(node, Union):
                 return any(map(can_end, node.branches))
-            return not isinstance(node, Record) or id(node) in ending
+            return not isinstance(node, Record) or not node.recursive or id(node) in ending
 
         while ending_nodes := [
             record for record in records if id(record) not in ending and all(can_end(f.type) for f in record.fields)
@@ -264,7 +263,9 @@ class _Parser:
         for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full_name in self._names:
                 target = self._names[full_name]
-                self._recursive = self._recursive or any(target is named for named in self._open)
+                if isinstance(target, Record) and (target.recursive or any(target is record for record in self._open)):
+                    for record in self._open:
+                        record.recursive = True
                 return target
         _refuse(where, f"the type '{name}' is not defined before its use")
 

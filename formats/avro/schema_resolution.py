@@ -146,17 +146,15 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
         )
     union = writer if isinstance(writer, avro.Union) else avro.Union([writer])
     readers, columns, refused = _link_branches(union, reader, data_type, path)
-    members = {}
+    members = []
     for field in data_type.fields:
         number = next((one for one in range(len(targets)) if field.name == f"member{one}"), None)
         if number is None:
             raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
         here = join_path(path, field.name)
-        members[number] = BranchColumn(here, find_arrow_type(field.dataType), columns.get(number, {}), {})
-    columns_of_branches = {
-        branch: number for number, branches_of_column in columns.items() for branch in branches_of_column
-    }
-    column = MembersColumn(path, find_arrow_type(data_type), members, columns_of_branches, refused)
+        members.append(BranchColumn(here, find_arrow_type(field.dataType), columns[number], {}))
+    read_branches = {branch for columns_of_branches in columns for branch in columns_of_branches}
+    column = MembersColumn(path, find_arrow_type(data_type), members, read_branches, refused)
     read = make_union_reader(readers) if isinstance(writer, avro.Union) else _tag_branch(readers[0])
     return read, column
 
@@ -171,11 +169,11 @@ def _tag_branch(reader: Reader) -> Reader:
 
 def _link_branches(
     writer: avro.Union, reader: avro.Node, data_type: DataType, path: str
-) -> tuple[list[Reader], dict[int, dict[int, Column]], dict[int, str]]:
-    """Return readers for the writer's branches, columns by wanted type and branch, and why branches are refused."""
+) -> tuple[list[Reader], list[dict[int, Column]], dict[int, str]]:
+    """Return readers for the writer's branches, columns by branch for each wanted type, and why some are refused."""
     targets = list_targets(reader)
     readers: list[Reader] = []
-    columns: dict[int, dict[int, Column]] = {number: {} for number in range(len(targets))}
+    columns: list[dict[int, Column]] = [{} for _ in targets]
     refused: dict[int, str] = {}
     for branch, (node, target) in enumerate(zip(writer.branches, choose_places(writer, reader, targets), strict=True)):
         member_type, here = data_type, path

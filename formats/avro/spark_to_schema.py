@@ -77,7 +77,8 @@ def convert_spark_to_avro(
     visitor.any_keys = any_keys
     record = visitor.visit(schema)
     if comment is not None:
-        record = _add_doc(record, comment)
+        fields = record.pop("fields")
+        record |= {"doc": comment, "fields": fields}
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -90,11 +91,6 @@ def convert_field_to_avro(field: T.StructField, full_name: str, timestamps: str 
 def _make_record_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
     return name if is_valid_name(name) else "_" + name
-
-
-def _add_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
-    fields = record.pop("fields")
-    return record | {"doc": comment, "fields": fields}
 
 
 class _SparkToAvro(SparkTypeVisitor[Any]):

@@ -6,7 +6,7 @@ build arrays from the resulting values, (branch, value).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import count
 from typing import Any
 
@@ -231,33 +231,30 @@ class BranchColumn(Column):
 
 
 class MembersColumn(Column):
-    """Builds a struct with one member set, from values of a union of several types, given as (branch, value)."""
+    """Builds a struct with one member set, from values of a union of several types, given as (branch, value).
+
+    Each member takes the values of its own branches, and is null for others. `read` are the branches of all members,
+    wanted or not.
+    """
 
     def __init__(
         self,
         path: str,
         arrow_type: pa.StructType,
-        members: Mapping[int, BranchColumn],
-        members_of_branches: Mapping[int, int],
+        members: Sequence[BranchColumn],
+        read: Set[int],
         refused: Mapping[int, str],
     ) -> None:
         super().__init__(path, arrow_type)
         self._members = members
-        self._known = members_of_branches
+        self._read = read
         self._refused = refused
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        numbers = []
-        for value, row in zip(values, rows, strict=True):
-            member_number = None if value is None else self._known.get(value[0])
-            if value is not None and value[0] in self._refused:
-                self.note_misfit(row, self._refused[value[0]], problems)
-            numbers.append(member_number)
-        children = []
-        for member, column in self._members.items():
-            own = [
-                value if member_number == member else None for value, member_number in zip(values, numbers, strict=True)
-            ]
-            children.append(column.build(own, rows, problems))
-        mask = pa.array([member_number is None for member_number in numbers], pa.bool_())
+        branches = [None if value is None else value[0] for value in values]
+        for branch, row in zip(branches, rows, strict=True):
+            if branch is not None and branch in self._refused:
+                self.note_misfit(row, self._refused[branch], problems)
+        children = [member.build(values, rows, problems) for member in self._members]
+        mask = pa.array([branch not in self._read for branch in branches], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)

@@ -39,6 +39,7 @@ from .cells import (
     make_binary_cells,
     write_decimal_cells,
     write_fixed_decimal_cells,
+    write_varint,
     write_varint_cells,
 )
 from .leaves import describe_type
@@ -265,7 +266,7 @@ def _write_fixed_decimals(array: pa.Array, rows: Rows, cells: ValueCells, size: 
 
 
 def _write_branch_number(branch: int) -> pa.Scalar:
-    return make_constant(write_varint_cells(np.array([branch], np.int64))[0].as_py())
+    return make_constant(write_varint(branch))
 
 
 def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:

@@ -8,7 +8,6 @@ values, or is not accepted by the native decoder.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
@@ -19,19 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from pyspark_pravega import native
-
 from ..core.arrow_types import make_array
 from ..core.batches import PayloadReader
 from ..core.columns import Column, Leaf, Problems, StructColumn, StructMember
 from ..core.events import EventBuffer, EventPositions
-from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Unplanned, merge_with_reference
+from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Unplanned, make_natively, merge_with_reference
 from .changelog_columns import IMAGES, ChangeColumns, ChangeReader
 from .feed import CREATE, MARKS, OPERATIONS, READ, READ_BY_SNAPSHOT, UPSERTS
 from .placeholders import PlaceholderSearch
 from .source_positions import SOURCE_TYPE, make_position_arrays, make_timestamps
-
-_log = logging.getLogger(__name__)
 
 _SNAPSHOT = pa.field("snapshot", pa.string())
 _OF_MARKS = ("schema", "table")
@@ -152,14 +147,10 @@ def _find_operations(rows: pa.RecordBatch) -> pa.Array:
 
 def make_native_reader(reference: EnvelopeReader, schema: StructType) -> PayloadReader:
     """Return a native reader of the same columns, or the reference if there is none."""
-    module = native.get_module()
-    if module is None:
-        return reference
-    try:
-        return _NativeReader(module, reference, EnvelopeColumns(reference, schema))
-    except Unplanned as reason:
-        _log.info("Debezium's events are decoded in Python: %s", reason)
-        return reference
+    native = make_natively(
+        lambda module: _NativeReader(reference, EnvelopeColumns(reference, schema)), "Debezium's events are decoded"
+    )
+    return native or reference
 
 
 class _NativeReader(PayloadReader):
@@ -167,8 +158,7 @@ class _NativeReader(PayloadReader):
 
     piece_events, piece_bytes = NATIVE_PIECE_EVENTS, NATIVE_PIECE_BYTES
 
-    def __init__(self, module: Any, reference: EnvelopeReader, columns: EnvelopeColumns) -> None:
-        self._module = module
+    def __init__(self, reference: EnvelopeReader, columns: EnvelopeColumns) -> None:
         self._reference = reference
         self._columns = columns
         self._envelopes: dict[Hashable, NativeEnvelopes | None] = {}
@@ -221,15 +211,12 @@ class _NativeReader(PayloadReader):
 
     def _find_envelopes(self, kind: Hashable) -> NativeEnvelopes | None:
         if kind not in self._envelopes:
-            self._envelopes[kind] = self._make_envelopes(kind)
+            what = f"Debezium's events of the kind '{kind}' are decoded"
+            self._envelopes[kind] = make_natively(lambda module: self._make_envelopes(module, kind), what)
         return self._envelopes[kind]
 
-    def _make_envelopes(self, kind: Hashable) -> NativeEnvelopes | None:
-        try:
-            envelopes = self._reference.make_native(self._module, kind, self._columns)
-            batch, _ = envelopes.decoder.decode(*EventBuffer.of([]).octets(), False)
-            self._columns.check(envelopes.finish(pa.record_batch(batch)))
-        except (Unplanned, ValueError) as reason:
-            _log.info("Debezium's events of the kind '%s' are decoded in Python: %s", kind, reason)
-            return None
+    def _make_envelopes(self, module: Any, kind: Hashable) -> NativeEnvelopes:
+        envelopes = self._reference.make_native(module, kind, self._columns)
+        batch, _ = envelopes.decoder.decode(*EventBuffer.of([]).octets(), False)
+        self._columns.check(envelopes.finish(pa.record_batch(batch)))
         return envelopes

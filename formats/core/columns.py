@@ -56,6 +56,16 @@ class Column(ABC):
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
+    def build_required(
+        self, values: Sequence[Any], rows: Rows, problems: Problems, *, nullable: bool = False
+    ) -> pa.Array:
+        """Return the same as `build`; unless it is nullable, the rows of nulls are bad."""
+        array = self.build(values, rows, problems)
+        if array.null_count and not nullable:
+            for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+                self.note_misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
+        return array
+
     def convert_each(
         self, convert: Callable[[Any], Any], values: Sequence[Any], rows: Rows, problems: Problems
     ) -> list[Any]:
@@ -163,13 +173,10 @@ class StructColumn(Column):
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """Return the arrays of the members of structs, none of which is null."""
         columns = self._split_dicts(values) if self._kind is dict else self._split_lists(values)
-        arrays = []
-        for member, column in zip(self.members, columns, strict=True):
-            array = member.column.build(column, rows, problems)
-            if not member.nullable:
-                require_values(array, member.column, rows, problems)
-            arrays.append(array)
-        return arrays
+        return [
+            member.column.build_required(column, rows, problems, nullable=member.nullable)
+            for member, column in zip(self.members, columns, strict=True)
+        ]
 
     def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         if self._getter is not None and values:
@@ -214,10 +221,8 @@ class ListColumn(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         lists, lengths, offsets = self._bounds(values, rows, problems)
-        owners = np.repeat(rows, lengths)
-        elements = self.element.build(list(chain.from_iterable(lists)), owners, problems)
-        if not self.element_nullable:
-            require_values(elements, self.element, owners, problems)
+        items, owners = list(chain.from_iterable(lists)), np.repeat(rows, lengths)
+        elements = self.element.build_required(items, owners, problems, nullable=self.element_nullable)
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
@@ -257,9 +262,7 @@ class MapColumn(Column):
             # A key that does not fit makes its row bad, but Arrow still needs a key.
             keys = keys.fill_null("")
         items = [item for value in present for item in value.values()]
-        array = self.value.build(items, owners, problems)
-        if not self.value_nullable:
-            require_values(array, self.value, owners, problems)
+        array = self.value.build_required(items, owners, problems, nullable=self.value_nullable)
         return pa.MapArray.from_arrays(make_list_offsets(maps, lengths), keys, array, type=self.type)
 
 
@@ -271,13 +274,6 @@ def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
         return pa.array(offsets)
     missing = np.fromiter((value is None for value in values), np.bool_, len(values))
     return pa.array(offsets, mask=np.append(missing, False))
-
-
-def require_values(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
-    """Make the row of every null in a NOT NULL column bad."""
-    if array.null_count:
-        for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
-            column.note_misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
 def describe_kind(value: object) -> str:

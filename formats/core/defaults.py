@@ -44,18 +44,13 @@ def is_read_as_default(field: T.StructField) -> bool:
 
 def remove_defaults(columns: T.StructType) -> T.StructType:
     """Return columns without their defaults, for a table that nothing is inserted into."""
-    dropped = {CURRENT_DEFAULT, EXISTING_DEFAULT}
-    return T.StructType(
-        [
-            T.StructField(
-                field.name,
-                field.dataType,
-                field.nullable,
-                {key: value for key, value in (field.metadata or {}).items() if key not in dropped},
-            )
-            for field in columns
-        ]
-    )
+    kept = T.StructType()
+    for field in columns:
+        metadata = dict(field.metadata or {})
+        metadata.pop(CURRENT_DEFAULT, None)
+        metadata.pop(EXISTING_DEFAULT, None)
+        kept.add(field.name, field.dataType, field.nullable, metadata)
+    return kept
 
 
 def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:

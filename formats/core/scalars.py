@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ from .columns import NEGATIVE_ZERO, Leaf, Misfit, NumberText, describe_kind
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
+_DAYS_OF_CYCLE = 146_097
+_EXACT = Context(prec=38, traps=[Inexact])
 
 FIRST_DAY, LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -86,6 +88,13 @@ def read_floating(value: Any, kind: str) -> float:
     return number
 
 
+def name_special_float(number: float) -> float | str:
+    """Return a number, or the string that stands for it in JSON."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
 def read_decimal(value: Any, precision: int, scale: int) -> Decimal:
     """Return the decimal(precision, scale) that a JSON number stands for. Raises Misfit as `parse_decimal` does."""
     if type(value) not in (int, NumberText):
@@ -129,11 +138,7 @@ def make_moment_column(
     `exact` returns the count that a value stands for, or raises Misfit; `count` returns those of all values, whatever
     the year, or raises what Arrow raises.
     """
-    is_date = pa.types.is_date(arrow_type)
-    stored, first, last = (pa.int32(), FIRST_DAY, LAST_DAY) if is_date else (pa.int64(), FIRST_MICROS, LAST_MICROS)
-
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, stored).view(arrow_type)
+    first, last = (FIRST_DAY, LAST_DAY) if pa.types.is_date(arrow_type) else (FIRST_MICROS, LAST_MICROS)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         counts = count(values)
@@ -142,7 +147,7 @@ def make_moment_column(
             raise ValueError
         return counts.view(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=kinds, store=store, native=native)
+    return Leaf(path, arrow_type, exact, fast=convert_all, kinds=kinds, native=native)
 
 
 def parse_days(text: str) -> int | None:
@@ -199,10 +204,8 @@ def can_be_leap_second(seconds: int) -> bool:
     it: POSIX and PostgreSQL give it the number of the following second.
     """
     days, of_day = divmod(seconds, 86_400)
-    return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _is_first_of_month(days)
-
-
-def _is_first_of_month(days: int) -> bool:
+    if of_day != 0 or not FIRST_DAY <= days <= LAST_DAY:
+        return False
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
@@ -210,7 +213,17 @@ def format_date(days: int) -> str:
     """Return the date that is this many days after 1970-01-01. Raises Misfit outside the years 0001 to 9999."""
     if not FIRST_DAY <= days <= LAST_DAY:
         raise Misfit("the date is outside the years 0001 to 9999, the range of dates in JSON")
-    return (_EPOCH + datetime.timedelta(days)).date().isoformat()
+    return format_date_of_any_year(days)
+
+
+def format_date_of_any_year(days: int) -> str:
+    """Return the date that is this many days after 1970-01-01, with a sign outside the years 0000 to 9999."""
+    # The calendar repeats itself after 400 years.
+    cycles, rest = divmod(days - FIRST_DAY, _DAYS_OF_CYCLE)
+    same = datetime.date.fromordinal(rest + 1)
+    year = same.year + 400 * cycles
+    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
+    return f"{shown}-{same.month:02}-{same.day:02}"
 
 
 def format_timestamp(micros: int, zoned: bool) -> str:
@@ -253,16 +266,10 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     kind = f"decimal({precision},{scale})"
     if number.adjusted() >= precision - scale:
         raise Misfit(f"the number {shorten_value(text)} is out of the range of {kind}")
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    surplus = -scale - exponent
-    if surplus > 0:
-        if surplus >= len(digits) or any(digits[-surplus:]):
-            raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}")
-        digits = digits[:-surplus]
-    else:
-        digits += (0,) * -surplus
-    return Decimal((sign, digits, -scale))
+    try:
+        return number.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
+    except Inexact:
+        raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}") from None
 
 
 def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int) -> Decimal:
@@ -315,6 +322,25 @@ def shorten_value(value: object) -> str:
     except ValueError:
         return "with thousands of digits"
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+# A string without an end is scanned only once, too.
+_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
+
+
+def is_nested_deeper(text: str, levels: int) -> bool:
+    """Return whether the arrays and objects of a JSON text are nested more than this many levels deep."""
+    if text.count("[") + text.count("{") <= levels:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match.lastindex:
+            depth += 1
+            if depth > levels:
+                return True
+        elif match[0] in "]}":
+            depth -= 1
+    return False
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -6,7 +6,7 @@ A value outside a day, or with more digits than its column has, is refused: no d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
@@ -61,17 +61,8 @@ def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int],
             raise Misfit(f"{_show(value)} has more digits than {data_type.simpleString().upper()}")
         return nanos
 
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, pa.int64()).view(TIME_OF_DAY)
-
-    return Leaf(
-        path,
-        TIME_OF_DAY,
-        convert_one,
-        kinds=frozenset((type(None),)),
-        store=store,
-        native=(native[0], step, *native[1:]),
-    )
+    kind, *more = native
+    return Leaf(path, TIME_OF_DAY, convert_one, kinds=frozenset((type(None),)), native=(kind, step, *more))
 
 
 def _find_step(data_type: DataType) -> int:

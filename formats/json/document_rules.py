@@ -11,7 +11,8 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 
-from .documents import DEEPEST, is_too_deep
+from ..core.scalars import is_nested_deeper
+from .documents import DEEPEST
 from .plain_cells import CONTAINERS
 from .schemas import schema_model as model
 from .schemas.schema_parser import read_schema
@@ -152,7 +153,7 @@ class DocumentRules:
         """Raise InvalidRowError for the first refused document. Each document begins after `begin` bytes."""
         for row, payload in enumerate(payloads.to_pylist()):
             document = payload[begin:]
-            if self._deep and len(document) > DEEPEST and is_too_deep(document.decode()):
+            if self._deep and len(document) > DEEPEST and is_nested_deeper(document.decode(), DEEPEST):
                 _refuse(row, f"its arrays and objects are nested more than {DEEPEST} levels deep")
             if not self._validators:
                 continue

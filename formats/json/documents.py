@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.columns import NEGATIVE_ZERO, NumberText
 from ..core.framing import Undecodable, decode_text, describe_foreign_framing
+from ..core.scalars import is_nested_deeper
 
 DEEPEST = 512
 """Most levels of nested arrays and objects."""
@@ -17,8 +18,6 @@ _WHITE_SPACE = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _NEGATIVE_ZERO = re.compile(r"-0(?:[ \t\r\n,}\]]|\Z)")
-# A string without an end is scanned only once, too.
-_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
 
 
 class DocumentParser:
@@ -50,7 +49,7 @@ class DocumentParser:
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:
                 raise Undecodable(self._nothing)
-        if len(text) > DEEPEST and is_too_deep(text):
+        if len(text) > DEEPEST and is_nested_deeper(text, DEEPEST):
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep")
         return text
 
@@ -95,17 +94,3 @@ def _parse_signed(digits: str) -> int | NumberText:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f'{name} is not JSON; write "{name}"')
-
-
-def is_too_deep(text: str) -> bool:
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return False
-    depth = 0
-    for match in _BRACKETS.finditer(text):
-        if match.lastindex:
-            depth += 1
-            if depth > DEEPEST:
-                return True
-        elif match[0] in "]}":
-            depth -= 1
-    return False

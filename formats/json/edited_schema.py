@@ -99,14 +99,11 @@ def _edit_object(
             continue  # it stays where it is
         new[column.field.name] = _edit_property(column, old.get(column.source), settings, here)
     edited = {key: value for key, value in node.items() if key != "required"} | {"properties": new}
-    demanded = {edited_column.field.name for edited_column in columns if not edited_column.field.nullable}
-    required = [
-        edited_column.field.name for edited_column in columns if edited_column.field.name in demanded & new.keys()
-    ]
+    required = [column.field.name for column in columns if column.field.name in new and not column.field.nullable]
     if has_parts:
         others = node.get("required")
         required += [name for name in others if name not in old] if isinstance(others, list) else []
-        edited[SPARK_COLUMNS] = [edited_column.field.name for edited_column in columns]
+        edited[SPARK_COLUMNS] = [column.field.name for column in columns]
     return edited | {"required": required} if required else edited  # draft 4 does not allow an empty list
 
 
@@ -123,7 +120,7 @@ def _edit_property(column: EditedColumn, node: Any, settings: Settings, path: st
 def _edit_value(column: EditedColumn, node: Any, settings: Settings, path: str) -> Any:
     """Return the schema of the values of a column, or of its elements or values."""
     if column.retyped:
-        if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
+        if isinstance(node, dict) and any(key in node for key in _PARTS):
             raise UnsupportedOperationError(_explain_elsewhere(path))
         kept = {key: said for key, said in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
         return kept | _make_property(column, settings) | {key: kept[key] for key in ("default",) if key in kept}

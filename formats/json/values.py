@@ -185,20 +185,16 @@ def _make_binary(path: str, data_type: T.DataType) -> Column:
     return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
 
 
-def _make_date(path: str, data_type: T.DataType) -> Column:
-    def count(values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, pa.string()).cast(pa.date32()).view(pa.int32())
-
-    return make_moment_column(path, pa.date32(), read_days, count, kinds=_STRINGS, native=_NATIVE)
-
-
-def _make_timestamp(path: str, data_type: T.DataType) -> Column:
+def _make_moment(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
+    exact: Callable[[Any], int] = partial(read_micros, zoned=isinstance(data_type, T.TimestampType))
+    counted = pa.int64()
+    if isinstance(data_type, T.DateType):
+        exact, counted = read_days, pa.int32()
 
     def count(values: Sequence[Any]) -> pa.Array:
-        return pa.array(values, pa.string()).cast(arrow_type).view(pa.int64())
+        return pa.array(values, pa.string()).cast(arrow_type).view(counted)
 
-    exact = partial(read_micros, zoned=isinstance(data_type, T.TimestampType))
     return make_moment_column(path, arrow_type, exact, count, kinds=_STRINGS, native=_NATIVE)
 
 
@@ -218,9 +214,9 @@ _LEAVES: dict[type[T.DataType], Callable[[str, T.DataType], Column]] = {
     T.DoubleType: _make_floating,
     T.DecimalType: _make_decimal,
     T.BinaryType: _make_binary,
-    T.DateType: _make_date,
-    T.TimestampType: _make_timestamp,
-    T.TimestampNTZType: _make_timestamp,
+    T.DateType: _make_moment,
+    T.TimestampType: _make_moment,
+    T.TimestampNTZType: _make_moment,
     T.TimeType: _make_time,
 }
 

@@ -11,12 +11,12 @@ import json
 import math
 import re
 import struct
-from datetime import date, timedelta
 from uuid import UUID
 
 import numpy as np
 
 from ..core.columns import Misfit
+from ..core.scalars import format_date_of_any_year
 
 _NUMBERS = {3: 1, 4: 2, 5: 4, 6: 8}
 """The sizes of whole numbers, by their kinds."""
@@ -27,8 +27,6 @@ _CONSTANTS = {0: "null", 1: "true", 2: "false"}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _CODE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 _DAY = 86_400_000_000
-_CYCLE, _FIRST = 146_097, date(2000, 1, 1)
-"""The days of 400 years, after which the calendar repeats."""
 
 
 def write_variant_text(value: bytes, metadata: bytes, deepest: int) -> str:
@@ -139,7 +137,7 @@ class _VariantText:
 
     def _quoted(self, at: int, kind: int) -> str:
         if kind == _DATE:
-            return write_date(self._number(at, 4, signed=True))
+            return format_date_of_any_year(self._number(at, 4, signed=True))
         if kind in (_TIMESTAMP, _TIMESTAMP_NTZ):
             return write_time(self._number(at, 8, signed=True)) + ("+00:00" if kind == _TIMESTAMP else "")
         if kind == _BINARY:
@@ -215,15 +213,6 @@ def _split_number(text: str) -> tuple[str, int]:
     return digits.rstrip("0"), exponent
 
 
-def write_date(days: int) -> str:
-    """Return a day since 1970 as Java shows it, of any year."""
-    cycles, rest = divmod(days - 10_957, _CYCLE)
-    day = _FIRST + timedelta(rest)
-    year = day.year + 400 * cycles
-    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
-    return f"{shown}-{day.month:02}-{day.day:02}"
-
-
 def write_time(micros: int) -> str:
     """Return microseconds since 1970 as Java shows them, of any year."""
     days, rest = divmod(micros, _DAY)
@@ -231,4 +220,4 @@ def write_time(micros: int) -> str:
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     shown = f".{fraction:06}".rstrip("0") if fraction else ""
-    return f"{write_date(days)} {hour:02}:{minute:02}:{second:02}{shown}"
+    return f"{format_date_of_any_year(days)} {hour:02}:{minute:02}:{second:02}{shown}"

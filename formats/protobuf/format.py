@@ -11,6 +11,7 @@ buffer. An event without a header is read as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -208,17 +209,12 @@ class ProtobufEncoder(BatchEncoder):
                 f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
                 "and counted"
             )
-        nullable = [field.nullable for field in fit_rows(struct, table)]
+        fitted = fit_rows(struct, table)
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._setters = [
-            (
-                number,
-                make_setter(find_field(message, column), column.dataType),
-                nullable[number],
-                column.name,
-            )
-            for number, column in enumerate(struct.fields)
+            (column.name, fitted[column.name].nullable, make_setter(find_field(message, column), column.dataType))
+            for column in struct.fields
         ]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -231,15 +227,14 @@ class ProtobufEncoder(BatchEncoder):
                 raise InvalidRowError(
                     f"the rows cannot be written: column '{name}' has a timestamp outside the years 0001 to 9999"
                 ) from None
-        payloads = [self._make_payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
+        payloads = [self._make_payload(row, values) for row, values in enumerate(zip(*columns, strict=True))]
         if not payloads:
             return pa.array([], BINARY)
         return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
-    def _make_payload(self, row: int, values: list[Any]) -> bytes:
+    def _make_payload(self, row: int, values: Sequence[Any]) -> bytes:
         message = self._class()
-        for number, put, nullable, name in self._setters:
-            value = values[number]
+        for (name, nullable, put), value in zip(self._setters, values, strict=True):
             if value is None:
                 if nullable:
                     continue

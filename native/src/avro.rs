@@ -5,7 +5,7 @@
 
 use std::str::from_utf8;
 
-use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
+use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, end_map};
 use crate::decimals::{rescaled, unscaled};
 use crate::times::{micros_within, of_day, within};
 
@@ -337,10 +337,7 @@ impl Read {
                     text(cursor.bytes()?, keys)?;
                     item.read(cursor, &mut store.value)
                 })?;
-                if has_twins(keys, store.offsets[store.offsets.len() - 1] as usize) {
-                    return Err(Reject);
-                }
-                end_list(&mut store.offsets, keys.len())?;
+                end_map(&mut store.offsets, keys)?;
             }
             _ => return Err(Reject),
         }

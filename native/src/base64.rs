@@ -11,17 +11,10 @@ pub fn base64(text: &[u8], out: &mut Vec<u8>) -> Accept<()> {
     let digits = &text[..text.len() - padding];
     let mut chunks = digits.chunks_exact(4);
     for chunk in &mut chunks {
-        let mut word = 0u32;
-        for &digit in chunk {
-            word = word << 6 | sextet(digit)?;
-        }
-        out.extend_from_slice(&word.to_be_bytes()[1..]);
+        out.extend_from_slice(&word(chunk)?.to_be_bytes()[1..]);
     }
     let rest = chunks.remainder();
-    let mut word = 0u32;
-    for &digit in rest {
-        word = word << 6 | sextet(digit)?;
-    }
+    let word = word(rest)?;
     match rest.len() {
         0 => Ok(()),
         2 if word & 0xf == 0 => {
@@ -41,6 +34,12 @@ pub fn like_hex(text: &[u8]) -> bool {
     let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let upper = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
     text.len() >= 8 && text.len() % 2 == 0 && (text.iter().all(lower) || text.iter().all(upper))
+}
+
+/// The bits of some digits.
+#[inline]
+fn word(digits: &[u8]) -> Accept<u32> {
+    digits.iter().try_fold(0, |word, &digit| Ok(word << 6 | sextet(digit)?))
 }
 
 #[inline]

@@ -330,8 +330,17 @@ pub fn end_list(offsets: &mut Vec<i32>, elements: usize) -> Accept<()> {
     Ok(())
 }
 
+/// Ends a map whose keys and values have been appended. Rejects one in which a key occurs twice.
+#[inline]
+pub fn end_map(offsets: &mut Vec<i32>, keys: &Bytes) -> Accept<()> {
+    if has_twins(keys, offsets[offsets.len() - 1] as usize) {
+        return Err(Reject);
+    }
+    end_list(offsets, keys.len())
+}
+
 /// Whether a key occurs twice among those from `begin` on.
-pub fn has_twins(keys: &Bytes, begin: usize) -> bool {
+fn has_twins(keys: &Bytes, begin: usize) -> bool {
     let count = keys.len() - begin;
     if count <= 8 {
         for one in begin..keys.len() {

@@ -64,10 +64,7 @@ struct Cells {
 
 enum Values {
     Boolean(arrow_array::BooleanArray),
-    Int8(arrow_array::Int8Array),
-    Int16(arrow_array::Int16Array),
-    Int32(arrow_array::Int32Array),
-    Int64(arrow_array::Int64Array),
+    Integer(arrow_array::Int64Array),
     Decimal(arrow_array::Decimal128Array, i8),
     Float32(arrow_array::Float32Array),
     Float64(arrow_array::Float64Array),
@@ -154,10 +151,10 @@ impl Cells {
     fn new(member: &Member, array: &ArrayRef) -> Accept<Cells> {
         let values = match (&member.shape, array.data_type()) {
             (Shape::Boolean, DataType::Boolean) => Values::Boolean(array.as_boolean().clone()),
-            (Shape::Integer, DataType::Int8) => Values::Int8(array.as_primitive::<Int8Type>().clone()),
-            (Shape::Integer, DataType::Int16) => Values::Int16(array.as_primitive::<Int16Type>().clone()),
-            (Shape::Integer, DataType::Int32) => Values::Int32(array.as_primitive::<Int32Type>().clone()),
-            (Shape::Integer, DataType::Int64) => Values::Int64(array.as_primitive::<Int64Type>().clone()),
+            (Shape::Integer, DataType::Int8) => Values::Integer(array.as_primitive::<Int8Type>().unary(i64::from)),
+            (Shape::Integer, DataType::Int16) => Values::Integer(array.as_primitive::<Int16Type>().unary(i64::from)),
+            (Shape::Integer, DataType::Int32) => Values::Integer(array.as_primitive::<Int32Type>().unary(i64::from)),
+            (Shape::Integer, DataType::Int64) => Values::Integer(array.as_primitive::<Int64Type>().clone()),
             (Shape::Decimal, DataType::Decimal128(_, scale)) => {
                 Values::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
             }
@@ -222,10 +219,7 @@ impl Cells {
         out.extend_from_slice(&self.begin);
         match &self.values {
             Values::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
-            Values::Int8(values) => numbers::integer(i64::from(values.value(row)), out),
-            Values::Int16(values) => numbers::integer(i64::from(values.value(row)), out),
-            Values::Int32(values) => numbers::integer(i64::from(values.value(row)), out),
-            Values::Int64(values) => numbers::integer(values.value(row), out),
+            Values::Integer(values) => numbers::integer(values.value(row), out),
             Values::Decimal(values, scale) => numbers::decimal(values.value(row), *scale, out),
             Values::Float32(values) => numbers::float(values.value(row), out),
             Values::Float64(values) => numbers::double(values.value(row), out),

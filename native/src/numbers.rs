@@ -106,7 +106,7 @@ pub fn double(value: f64, out: &mut Vec<u8>) {
         return;
     }
     let mut buffer = ryu::Buffer::new();
-    shortest(buffer.format_finite(value).as_bytes(), out);
+    shortest(buffer.format_finite(value), out);
 }
 
 pub fn float(value: f32, out: &mut Vec<u8>) {
@@ -117,7 +117,7 @@ pub fn float(value: f32, out: &mut Vec<u8>) {
     let text = buffer.format_finite(value);
     // A reader may convert via double, so the digits must survive that too.
     if text.parse::<f64>().is_ok_and(|double| double as f32 == value) {
-        shortest(text.as_bytes(), out);
+        shortest(text, out);
     } else {
         double(f64::from(value), out);
     }
@@ -134,36 +134,18 @@ fn special(value: f64, out: &mut Vec<u8>) {
 }
 
 /// Writes the digits that ryu has found (`1.5`, `0.0015`, `1.5e-7`) with an exponent where Arrow has one.
-fn shortest(text: &[u8], out: &mut Vec<u8>) {
-    let mut digits = [0; 32];
-    let mut count = 0;
-    let mut point = None;
-    let mut exponent = 0;
-    let text = match text.strip_prefix(b"-") {
-        Some(rest) => {
-            out.push(b'-');
-            rest
-        }
-        None => text,
-    };
-    for (place, &byte) in text.iter().enumerate() {
-        match byte {
-            b'.' => point = Some(count),
-            b'e' => {
-                let (sign, digits) = match text[place + 1] {
-                    b'-' => (-1, &text[place + 2..]),
-                    _ => (1, &text[place + 1..]),
-                };
-                exponent = sign * digits.iter().fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
-                break;
-            }
-            _ => {
-                digits[count] = byte;
-                count += 1;
-            }
-        }
+fn shortest(text: &str, out: &mut Vec<u8>) {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    if unsigned.len() < text.len() {
+        out.push(b'-');
     }
-    let mut point = point.unwrap_or(count) as i32 + exponent;
+    let (mantissa, exponent) = unsigned.split_once('e').unwrap_or((unsigned, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut digits = [0; 32];
+    let count = whole.len() + fraction.len();
+    digits[..whole.len()].copy_from_slice(whole.as_bytes());
+    digits[whole.len()..count].copy_from_slice(fraction.as_bytes());
+    let mut point = whole.len() as i32 + exponent.parse::<i32>().expect("an exponent of ryu");
     let leading = digits[..count].iter().take_while(|&&digit| digit == b'0').count();
     if leading == count {
         out.extend_from_slice(b"0.0");

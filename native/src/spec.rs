@@ -63,8 +63,8 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("days", DataType::Date32) => Store::Days(Vec::new()),
         ("moment", DataType::Timestamp(TimeUnit::Microsecond, _)) => Store::Moment(Vec::new(), item(spec, 3)?),
         ("clock", DataType::Time64(TimeUnit::Nanosecond)) => {
-            let (unit, texts, utc) = (item(spec, 4)?, item(spec, 5)?, item(spec, 6)?);
-            Store::Clock(Vec::new(), Clock { step: step(item(spec, 3)?)?, unit, texts, utc })
+            let (step, unit, texts, utc) = (item(spec, 3)?, item(spec, 4)?, item(spec, 5)?, item(spec, 6)?);
+            Store::Clock(Vec::new(), Clock { step, unit, texts, utc })
         }
         ("digits", DataType::Decimal128(precision, scale)) => Store::Digits(Vec::new(), *precision, *scale),
         ("unscaled", DataType::Decimal128(precision, scale)) => {
@@ -81,23 +81,12 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
             let fields = specs.iter().map(|each| column(each, depth)).collect::<PyResult<Vec<_>>>()?;
             Store::Struct(Struct { rows: 0, fields, names: Names::new(names) })
         }
-        ("constant", _) => {
-            let one = imported_array(&spec.get_item(3)?)?;
-            if one.len() != 1 {
-                return Err(unsupported("a constant must be one value"));
-            }
-            Store::Constant(0, one)
-        }
+        ("constant", _) => Store::Constant(0, imported_array(&spec.get_item(3)?)?),
         _ => {
             return Err(unsupported(format!("cannot build a column of kind {kind} and type {data_type}")));
         }
     };
     Ok(Column::new(data_type, nullable, store))
-}
-
-/// The nanoseconds between two values of a type of times of day.
-fn step(nanos: i64) -> PyResult<i64> {
-    if nanos > 0 { Ok(nanos) } else { Err(unsupported("times of day must be at least one nanosecond apart")) }
 }
 
 fn leaf(data_type: &DataType) -> PyResult<Store> {
@@ -152,7 +141,7 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
         "int" => Read::Int,
         "long" => Read::Long,
         "millis" => Read::Millis(item(spec, 1)?),
-        "time" => Read::Time(item(spec, 1)?, item(spec, 2)?, step(item(spec, 3)?)?),
+        "time" => Read::Time(item(spec, 1)?, item(spec, 2)?, item(spec, 3)?),
         "float" => Read::Float,
         "double" => Read::Double,
         "bytes" => Read::Bytes,

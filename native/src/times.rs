@@ -1,8 +1,12 @@
 //! Dates and timestamps of JSON in their most common form.
 
+use chrono::{Datelike, NaiveDate};
+
 use crate::columns::{Accept, Reject};
 use crate::numbers::padded;
 
+/// 1970-01-01 as a number of days, of which 0001-01-01 is the first.
+const EPOCH: i32 = 719_163;
 const DAY_MICROS: i64 = 86_400_000_000;
 const FIRST_MICROS: i64 = -62_135_596_800_000_000;
 /// The last microsecond of the year 9999.
@@ -14,33 +18,9 @@ pub fn days(text: &[u8]) -> Accept<i32> {
     if text.len() != 10 || text[4] != b'-' || text[7] != b'-' {
         return Err(Reject);
     }
-    let year = (number2(&text[0..2])? * 100 + number2(&text[2..4])?) as i32;
-    let month = number2(&text[5..7])?;
-    let day = number2(&text[8..10])?;
-    if year == 0 || !(1..=12).contains(&month) || day == 0 || day > days_of_month(year, month) {
-        return Err(Reject);
-    }
-    Ok(days_from_civil(year, month, day))
-}
-
-fn days_of_month(year: i32, month: u32) -> u32 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// The proleptic Gregorian calendar, with years beginning in March.
-fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * month as i32 + 2) / 5 + day as i32 - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    let year = number2(&text[0..2])? * 100 + number2(&text[2..4])?;
+    let date = NaiveDate::from_ymd_opt(year as i32, number2(&text[5..7])?, number2(&text[8..10])?).ok_or(Reject)?;
+    within((date.num_days_from_ce() - EPOCH) as i64)
 }
 
 #[inline]
@@ -190,22 +170,14 @@ pub fn micros_within(micros: i64) -> Accept<i64> {
     if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
 }
 
-/// YYYY-MM-DD, computed with years beginning in March.
+/// YYYY-MM-DD.
 pub fn write_date(days: i32, out: &mut Vec<u8>) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i32::from(month <= 2);
-    padded(year as u64, 4, out);
+    let date = NaiveDate::from_num_days_from_ce_opt(days + EPOCH).expect("a date of the years 0001 to 9999");
+    padded(date.year() as u64, 4, out);
     out.push(b'-');
-    padded(month as u64, 2, out);
+    padded(date.month() as u64, 2, out);
     out.push(b'-');
-    padded(day as u64, 2, out);
+    padded(date.day() as u64, 2, out);
 }
 
 /// YYYY-MM-DDTHH:MM:SS.ffffff, with a Z after it if it is an instant.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.formats.changes.encodings.matrix import insert_matrix
+from tests.type_matrix import insert_matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "debezium" / "reference.md"
 

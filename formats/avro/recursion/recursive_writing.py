@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from ...core.columns import Misfit, NumberText, describe_kind
-from ...core.scalars import shorten_value
+from ...core.scalars import is_nested_deeper, shorten_value
 from ...core.writing import BINARY, Rows, encode_valid_text
 from .. import schema_model as avro
 from ..cells import Parts, ValueCells, write_varint
@@ -45,7 +45,8 @@ class JsonText(ValueCells):
 def write_record_of_text(record: avro.Record, text: str) -> bytes:
     """Write the record that a text stands for as Avro data. Raises Misfit naming the place that does not fit."""
     value = _parse(text)
-    _check_depth(value)
+    if is_nested_deeper(text, DEEPEST):
+        raise Misfit(TOO_DEEP)
     writing = _Writing()
     data: bytes = run(writing.value(record, value, "$"), 4 * DEEPEST)
     if writing.doubt is not None:
@@ -80,20 +81,6 @@ def _collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise Misfit(f"an object with '{shorten_value(twice)}' twice")
     return members
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner = [part for part in level if isinstance(part, dict | list)]
-        if not inner:
-            return
-        level = [
-            member
-            for container in inner
-            for member in (container.values() if isinstance(container, dict) else container)
-        ]
-    raise Misfit(TOO_DEEP)
 
 
 def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

@@ -38,7 +38,7 @@ from ...core.format import Decoder, Encoder, Layout, Resolve, Settings, WriterSc
 from ..changelog_columns import Change, ChangeColumns, SourceEncoding
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import AVRO_SCHEMAS, CREATE, DELETE, READ, UPDATE, WRITTEN_AT
+from ..feed import AVRO_SCHEMAS, CREATE, DELETE, OWN_CONNECTOR, READ, UPDATE, WRITTEN_AT
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
@@ -55,7 +55,7 @@ from .avro_writers import (
     plan_by_name,
 )
 from .json import read_change
-from .writing import CONNECTOR, Envelope, EnvelopeEncoder, check_writable
+from .writing import Envelope, EnvelopeEncoder, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
@@ -152,7 +152,7 @@ class DebeziumAvroFormat(AvroFormat):
         text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
         rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
-        source = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR))) + now
+        source = b"".join(map(_write_avro_text, ("1", OWN_CONNECTOR, OWN_CONNECTOR))) + now
         letters = {letter: _write_avro_text(letter) for letter in (CREATE, READ, UPDATE, DELETE)}
         # An image is a union of null, its first branch, and the row.
         envelope = Envelope(rows.encode, rows.encode, b"\x02", b"\x00", (b"", b"", source, now), letters)
@@ -238,34 +238,27 @@ class _EnvelopeReader(EnvelopeReader):
     ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
-        self._writers: dict[Hashable, Writer] = {}
         placeholder = self._rules.placeholder
         columns = ChangeColumns(schema, table, placeholder, self.find_encoding)
         super().__init__(columns, PlaceholderSearch(placeholder, avro=True))
 
     def group(self, payloads: EventBuffer) -> Iterator[tuple[Hashable, EventPositions, int]]:
-        for writer, positions, header in self._find.groups(payloads):
-            yield self._number(writer), positions, header
+        yield from self._find.groups(payloads)
 
     def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
-        plans = plan_by_name(columns.envelope(kind), self._writers[kind].node, nullable=False)
+        assert isinstance(kind, Writer)
+        plans = plan_by_name(kind.node, columns.envelope(kind), nullable=False)
         return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
 
-    def _number(self, writer: Writer) -> int:
-        """Return what stands for the schema of events."""
-        self._writers[id(writer)] = writer
-        return id(writer)
-
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
-        """Return an encoding. `kind`: what stands for the schema."""
-        writer = self._writers.get(kind)
-        if writer is None:
+        """Return the encoding by a schema; without one, by the rules alone."""
+        if not isinstance(kind, Writer):
             return SourceEncoding(None, None, self._rules)
-        return SourceEncoding(writer.before, writer.after, self._rules)
+        return SourceEncoding(kind.before, kind.after, self._rules)
 
     def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
-        return read_change(read_whole(writer.read, datum, padded), self._number(writer))
+        return read_change(read_whole(writer.read, datum, padded), writer)
 
 
 def _write_avro_text(text: str) -> bytes:

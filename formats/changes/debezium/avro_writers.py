@@ -31,13 +31,13 @@ from ...avro.binary import (
     make_scalar_reader,
     make_union_reader,
 )
-from ...avro.leaves import make_symbol_finder
-from ...avro.native_plan import plan_skipping
+from ...avro.leaves import describe_type, make_symbol_finder
+from ...avro.native_plan import Plan, plan_record
 from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
 from ...core.framing import Undecodable
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
-from ...native import Spec, Unplanned
+from ...native import Unplanned
 from ..changelog_columns import IMAGES
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
@@ -61,8 +61,8 @@ def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) 
         return _convert(make_map_reader(make_document_reader(node.values, around)), _decode_keys)
     if isinstance(node, avro.Union):
         branches = [make_document_reader(branch, around) for branch in node.branches]
-        if len(branches) == 2 and node.nullable:
-            null_branch = 0 if avro.is_null(node.branches[0]) else 1
+        null_branch = node.null_number
+        if len(branches) == 2 and null_branch is not None:
             return make_nullable_reader(null_branch, branches[1 - null_branch])
         return _convert(make_union_reader(branches), itemgetter(1))
     reader = make_scalar_reader(node)
@@ -149,14 +149,17 @@ def find_row_schema(schema_text: str) -> str:
     return schema_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Writer:
-    """A schema of envelopes, a reader of its events, and the schemas of both images."""
+    """A schema of envelopes, a reader of its events, and the schemas of both images: a kind of source."""
 
     node: avro.Node
     read: Reader
     before: FieldSchema | None
     after: FieldSchema | None
+
+    def __str__(self) -> str:
+        return describe_type(self.node)
 
     @classmethod
     def of(cls, text: str) -> Writer:
@@ -229,9 +232,6 @@ WriterSearch = OneWriter | ConfluentWriters
 """What finds the schemas of events, by what each begins with."""
 
 
-_Plan = tuple[Spec, Spec]
-"""A column, and how its values are read."""
-
 _WHOLE = ("int", "long")
 _WRITERS: Mapping[pa.DataType, Sequence[str]] = {
     **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), _WHOLE),
@@ -266,40 +266,25 @@ def _limit_times(array: pa.Array) -> pa.Array:
     return array
 
 
-def plan_by_name(column: Column, writer: avro.Node, nullable: bool = True) -> _Plan:
+def plan_by_name(writer: avro.Node, column: Column, nullable: bool) -> Plan:
     """Plan a column by the names of a writer's fields; those that the writer lacks are null. Raises Unplanned."""
     if isinstance(writer, avro.Union):
-        if len(writer.branches) != 2 or not (nullable and writer.nullable):
+        null_branch = writer.null_number
+        if len(writer.branches) != 2 or null_branch is None or not nullable:
             raise Unplanned("a field was written as a union of several types")
-        null_branch = next(number for number, branch in enumerate(writer.branches) if avro.is_null(branch))
-        spec, plan = plan_by_name(column, writer.branches[1 - null_branch])
+        spec, plan = plan_by_name(writer.branches[1 - null_branch], column, nullable)
         return spec, ("nullable", null_branch, plan)
     if isinstance(column, StructColumn):
-        return _plan_record(column, writer, nullable)
+        if not isinstance(writer, avro.Record):
+            raise Unplanned("a part of the envelope is not a record")
+        numbers = {member.key: number for number, member in enumerate(column.members)}
+        return plan_record(writer, column, nullable, [numbers.get(f.name) for f in writer.fields], plan_by_name)
     if type(column) is Leaf:
         return _plan_leaf(column, writer)
     raise Unplanned(f"column '{column.path}' has the type {column.type}")
 
 
-def _plan_record(column: StructColumn, writer: avro.Node, nullable: bool) -> _Plan:
-    if not isinstance(writer, avro.Record):
-        raise Unplanned("a part of the envelope is not a record")
-    numbers = {member.key: number for number, member in enumerate(column.members)}
-    types = [member.column.type for member in column.members]
-    specs: list[Spec] = [("constant", type, True, pa.nulls(1, type)) for type in types]
-    steps: list[tuple[int | None, Spec]] = []
-    for field in writer.fields:
-        number = numbers.pop(field.name, None)
-        if number is None:
-            steps.append((None, plan_skipping(field.type)))
-        else:
-            specs[number], plan = plan_by_name(column.members[number].column, field.type)
-            steps.append((number, plan))
-    names = [member.key for member in column.members]
-    return ("struct", column.type, nullable, names, specs), ("record", steps, [*numbers.values()])
-
-
-def _plan_leaf(column: Leaf, writer: avro.Node) -> _Plan:
+def _plan_leaf(column: Leaf, writer: avro.Node) -> Plan:
     """Plan a column of plain values, if the native decoder gives what the column does."""
     name = writer.name if isinstance(writer, avro.Primitive) else ""
     size = writer.size if isinstance(writer, avro.Fixed) else None

@@ -165,7 +165,7 @@ class _EnvelopeReader(EnvelopeReader):
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
-            before, after = self._schemas.images(kind)
+            before, after = self._schemas.images[kind]
             return SourceEncoding(before, after, Rules.of(self._settings))
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
@@ -180,8 +180,8 @@ class _EnvelopeReader(EnvelopeReader):
         return read_change(document, None)
 
 
-def read_change(envelope: Any, schema: int | None) -> Change:
-    """Return the change in an envelope. `schema`: the number of its schema, None if it has none.
+def read_change(envelope: Any, schema: Hashable) -> Change:
+    """Return the change in an envelope. `schema`: what stands for its schema, None if it has none.
 
     Raises Undecodable for a value that is not an envelope.
     """
@@ -245,11 +245,8 @@ class _Schemas:
     def __init__(self) -> None:
         self._prefixes: dict[str, int] = {}
         self._last = ""
-        self._images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
-
-    def images(self, number: int) -> tuple[FieldSchema | None, FieldSchema | None]:
-        """Return the schemas of before and after."""
-        return self._images[number]
+        self.images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
+        """The schemas of before and after, by their number."""
 
     def number_of(self, schema: Any) -> int | None:
         """Return the number of a schema; None if an envelope has none."""
@@ -257,16 +254,15 @@ class _Schemas:
         if root is None:
             return None
         images = root.fields.get("before"), root.fields.get("after")
-        if images not in self._images:
-            self._images.append(images)
-        return self._images.index(images)
+        if images not in self.images:
+            self.images.append(images)
+        return self.images.index(images)
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
         """Return the beginning of such an envelope, up to its payload, and its schema's number. Raises Undecodable."""
-        if text.startswith(SCHEMA_FIRST):
-            self.payload(text, documents)
-            if self._last and text.startswith(self._last):
-                return self._last.encode(), self._prefixes[self._last]
+        self.payload(text, documents)
+        if self._last and text.startswith(self._last):
+            return self._last.encode(), self._prefixes[self._last]
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:

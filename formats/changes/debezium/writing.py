@@ -41,8 +41,8 @@ from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
-from ..feed import CREATE, DELETE, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
-from ..feed import OWN_CONNECTOR as CONNECTOR
+from ..encodings.times import divide_down
+from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 _EXACT = Context(prec=80)
 
@@ -112,7 +112,7 @@ def make_json_encoder(layout: Layout, encoding_id: int | None, codec: str) -> En
         table = convert_json_schema_to_spark(layout.schema_text)
         rows = T.StructType([T.StructField(f.name, f.dataType, table[f.name].nullable) for f in columns.fields])
     now = int(settings.get(WRITTEN_AT, "0"))
-    source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
+    source = {"version": "1", "connector": OWN_CONNECTOR, "name": OWN_CONNECTOR, "ts_ms": now, "snapshot": "false"}
     tail = json.dumps({"source": source, "transaction": None}, separators=(",", ":"))
     parts = b'{"before":', b',"after":', f',{tail[1:-1]},"op":"'.encode(), f'","ts_ms":{now}}}'.encode()
     letters = {letter: letter.encode() for letter in (CREATE, READ, UPDATE, DELETE)}
@@ -134,7 +134,7 @@ class RowDocuments:
     """Writes rows as JSON objects in Debezium's encodings. The object of a primary key is the routing key."""
 
     def __init__(self, schema: T.StructType, settings: Settings) -> None:
-        rules = Rules.of(settings, CONNECTOR)
+        rules = Rules.of(settings, OWN_CONNECTOR)
         struct = replace_char_types(schema)
         self._fields = struct.fields
         self._units = [
@@ -221,8 +221,7 @@ def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
         return pc.multiply_checked(micros, 1000)
     if factor == 1:
         return micros
-    numbers = micros.fill_null(0).to_numpy(zero_copy_only=False) // factor
-    return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+    return divide_down(micros, factor)
 
 
 def _has_times(field: T.StructField) -> bool:
@@ -253,6 +252,3 @@ def _write_unscaled(array: pa.Array) -> pa.Array:
         size = number.bit_length() // 8 + 1
         texts.append(base64.b64encode(number.to_bytes(size, "big", signed=True)).decode("ascii"))
     return pa.array(texts, pa.string())
-
-
-__all__ = ["CONNECTOR", "EnvelopeEncoder", "RowDocuments", "check_writable", "make_json_encoder"]

@@ -29,7 +29,6 @@ from ...core.columns import (
     StructMember,
     describe_kind,
     make_list_offsets,
-    require_values,
 )
 from ...core.spark_visitor import join_path
 from .kafka_connect_schema import FieldSchema
@@ -156,27 +155,14 @@ class _EntriesColumn(MapColumn):
         values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
-        maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
-        return self._build_of_entries(maps, rows, problems)
-
-    def _entries(self, value: Any, row: int, problems: Problems) -> _Entries | None:
-        if value is None:
-            return None
-        try:
-            return _list_entries(value)
-        except Misfit as error:
-            self.note_misfit(row, error, problems)
-            return None
-
-    def _build_of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
+        maps: list[_Entries | None] = self.convert_each(_list_entries, values, rows, problems)
         keys, owners = self._keys(maps, rows, problems)
         kept = self._drop_twins(maps, keys.to_pylist(), rows, problems)
         if kept != maps:
             maps = kept
             keys, owners = self._keys(maps, rows, problems)
-        values = self.value.build([value for entries in maps if entries for _, value in entries], owners, problems)
-        if not self.value_nullable:
-            require_values(values, self.value, owners, problems)
+        items = [value for entries in maps if entries for _, value in entries]
+        values = self.value.build_required(items, owners, problems, nullable=self.value_nullable)
         return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
 
     def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:

@@ -83,19 +83,14 @@ def read_json(node: Any) -> FieldSchema | None:
     )
 
 
-def read_avro(node: avro.Node) -> FieldSchema | None:
-    """Read the schema of an Avro type; return None for the null type.
+def read_avro(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> FieldSchema | None:
+    """Read the schema of an Avro type inside these records; return None for the null type.
 
     Raises InvalidSchemaError for a record that contains itself.
     """
-    return _read_node(node, ())
-
-
-def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
-    """Read the schema of a type inside these records."""
     branches = avro.split_null(node)[0]
     if len(branches) != 1:
-        return _read_branches([_read_node(branch, around) for branch in branches]) if branches else None
+        return _read_branches([read_avro(branch, around) for branch in branches]) if branches else None
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
@@ -104,16 +99,16 @@ def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema 
                 f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
             )
         around = (*around, only)
-        fields = {field.name: schema for field in only.fields if (schema := _read_node(field.type, around)) is not None}
+        fields = {field.name: schema for field in only.fields if (schema := read_avro(field.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
         entry = _find_entry(only)
         if entry is not None:
-            key, value = (_read_node(part, around) for part in entry)
+            key, value = (read_avro(part, around) for part in entry)
             return FieldSchema("map", name, element=value, key=key, raw=True)
-        return FieldSchema("array", name, element=_read_node(only.items, around), raw=True)
+        return FieldSchema("array", name, element=read_avro(only.items, around), raw=True)
     if isinstance(only, avro.Map):
-        return FieldSchema("map", name, element=_read_node(only.values, around), key=FieldSchema("string"), raw=True)
+        return FieldSchema("map", name, element=read_avro(only.values, around), key=FieldSchema("string"), raw=True)
     if isinstance(only, avro.Primitive | avro.Fixed):
         return _read_scalar(only, name)
     return FieldSchema("string", name, raw=True)

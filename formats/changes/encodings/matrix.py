@@ -2,15 +2,13 @@
 
 A cell without a reading makes the event bad, with a sentence that names both types. No cell assumes a unit or an
 encoding that the schema does not name: only the line "no schema" depends on the table's properties and the connector.
-`encoded_values` builds the columns. As a program, this module writes the matrix into docs/debezium/reference.md.
+`encoded_values` builds the columns.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path
 from types import MappingProxyType
 
 import pyspark.sql.types as T
@@ -155,38 +153,3 @@ def explain_refusal(schema: FieldSchema, data_type: T.DataType) -> str:
         f"the event's type is {describe_schema(schema)}, which a column of type {describe_column_type(data_type)} "
         f"cannot hold; declare the column as {instead}{hint}"
     )
-
-
-BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
-
-
-def write_markdown() -> str:
-    """Return the matrix as a Markdown table. A dash stands for a bad event."""
-    targets = list(Target)
-    lines = [
-        "| event's type | " + " | ".join(target.value for target in targets) + " |",
-        "|---|" + "---|" * len(targets),
-    ]
-    for semantic, row in MATRIX.items():
-        cells = [row[target].value if target in row else "-" for target in targets]
-        lines.append(f"| {semantic.value} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def insert_matrix(page: str) -> str:
-    """Return a page with the matrix between its markers. Raises ValueError if it has none."""
-    return insert_table(page, BEGIN, END, write_markdown())
-
-
-def insert_table(page: str, begin: str, end: str, table: str) -> str:
-    """Return a page with a table between two markers. Raises ValueError if it has none."""
-    before, begins, rest = page.partition(begin)
-    _, ends, after = rest.partition(end)
-    if not (begins and ends):
-        raise ValueError(f"the page lacks {begin.strip()} or {end.strip()}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(insert_matrix(path.read_text()))

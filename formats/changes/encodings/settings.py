@@ -95,7 +95,7 @@ class Rules:
         """Return the unit of whole numbers that are times of day in a column."""
         return self.unit_by_column.get(column) or self.clock_unit
 
-    def describe_unknown_unit(self, what: str = "timestamps") -> str:
+    def describe_unknown_unit(self, what: str) -> str:
         """Return the message about a number {} of unknown unit: it names the connector and the property to set."""
         written = f"the connector '{self.connector}' writes" if self.connector else "an event without connector has"
         return (

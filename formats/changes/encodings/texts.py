@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import check_characters, decode_base64, shorten_value, write_json
+from ...core.scalars import check_characters, decode_base64, name_special_float, shorten_value, write_json
 from ...json.variants import encode_variant, parse_variant
 from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
@@ -121,7 +120,9 @@ def _convert_to_json(value: Any, schema: FieldSchema | None) -> Any:
     if type(value) is bytes:
         return base64.b64encode(value).decode("ascii")
     if type(value) is float:
-        return _convert_float_to_json(value, schema)
+        single = schema is not None and schema.kind == "float32"
+        # The fewest digits that distinguish it from its neighbours.
+        return name_special_float(float(str(np.float32(value))) if single else value)
     if schema is None or type(value) not in (list, dict):
         return value
     if type(value) is dict:
@@ -134,15 +135,6 @@ def _convert_to_json(value: Any, schema: FieldSchema | None) -> Any:
             for entry in value
         ]
     return [_convert_to_json(item, schema.element) for item in value]
-
-
-def _convert_float_to_json(value: float, schema: FieldSchema | None) -> float | str:
-    if not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    single = schema is not None and schema.kind == "float32"
-    return (
-        float(str(np.float32(value))) if single else value
-    )  # the fewest digits that distinguish it from its neighbours
 
 
 def make_binary_column(cell: Cell) -> Leaf:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros, format_date_of_any_year
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
 from ..feed import UNITS
@@ -36,7 +36,6 @@ _TIMESTAMP = re.compile(
     r"(?:([Zz])|([+-])(\d\d):?(\d\d)?)?",
     re.ASCII,
 )
-_DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
 _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
 """Debezium's numbers for PostgreSQL's infinite timestamps."""
@@ -56,9 +55,6 @@ could be seconds since 1970."""
 
 _NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
-_NO_NUMBER = "the number {} is not a text"
-_NO_TIMESTAMP = "expected a timestamp as a string, found the number {}"
-_NO_CLOCK = "expected a time of day as a string, found the number {}"
 _TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
     "column has more digits, set the table property 'debezium.time-units', for example 'created=us'"
@@ -101,7 +97,7 @@ def make_date_column(cell: Cell) -> Leaf:
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, store=_store_days, native=native)
+    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, native=native)
 
 
 def _make_midnight_column(cell: Cell) -> Leaf:
@@ -122,27 +118,26 @@ def _make_midnight_column(cell: Cell) -> Leaf:
             raise Misfit(f"the number {value}, which is {make_time_writer(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
         return day
 
-    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL, store=_store_days)
+    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL)
 
 
-def _store_days(values: Sequence[int | None]) -> pa.Array:
-    return pa.array(values, pa.int32()).view(pa.date32())
+def _find_unit(cell: Cell, of_rules: str | None, one: str, several: str) -> tuple[str | None, str]:
+    """Return the unit of whole numbers, None if there is none, and the sentence that refuses {} without a unit.
 
-
-def _find_unit(cell: Cell) -> str | None:
-    """Return the unit of whole numbers by their schema, or the declared one; None if there is none."""
-    if cell.schema is None or cell.reading is Reading.DECLARED_UNIT:
-        return cell.declared
-    return find_unit(cell.schema) or None
+    The schema names it, else the table's properties, else the rules. `one` and `several` name what they count.
+    """
+    if cell.schema is not None:
+        unit = cell.declared if cell.reading is Reading.DECLARED_UNIT else find_unit(cell.schema)
+        return unit or None, "the number {} is not a text"
+    if cell.plain:
+        return None, f"expected a {one} as a string, found the number {{}}"
+    return cell.declared or of_rules, cell.rules.describe_unknown_unit(several)
 
 
 def make_timestamp_column(cell: Cell) -> Leaf:
     """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset."""
-    unit, unknown = _find_unit(cell), _NO_NUMBER
-    if cell.schema is None:
-        unit = unit or cell.rules.default_unit
-        unknown = _NO_TIMESTAMP if cell.plain else cell.rules.describe_unknown_unit()
-    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
+    unit, unknown = _find_unit(cell, cell.rules.default_unit, "timestamp", "timestamps")
+    if unit is None and cell.reading is Reading.DECLARED_UNIT:
         return cell.refuse()
     arrow_type = find_arrow_type(cell.data_type)
     assumed = unit == ASSUMED_MS
@@ -161,9 +156,6 @@ def make_timestamp_column(cell: Cell) -> Leaf:
             raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
         return read_database_timestamp(value)
 
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, pa.int64()).view(arrow_type)
-
     def convert_all(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values)) - {_NONE}
         if kinds == {str}:
@@ -179,7 +171,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         numbers = pa.array(values, pa.int64())
         factor = UNITS[unit or "us"]
         if factor == 0:
-            numbers = _divide_by_thousand(numbers)
+            numbers = divide_down(numbers, 1000)
         elif factor > 1:
             limit = 2**63 // factor - 1
             small = limit_to_range(numbers, -limit, limit)
@@ -192,19 +184,16 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         return micros.view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
-    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, store=store, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, native=native)
 
 
 def make_clock_column(cell: Cell) -> Leaf:
     """Return a column of times of day that reads units since midnight, or a time of day as text."""
-    unit, unknown = _find_unit(cell), _NO_NUMBER
+    unit, unknown = _find_unit(cell, cell.rules.clock_unit, "time of day", "times of day")
+    if unit is None and cell.reading is Reading.DECLARED_UNIT:
+        return cell.refuse()
     # Whether texts may end with Z.
     utc = cell.rules.utc_clocks if cell.schema is None else find_semantic(cell.schema) is Semantic.ISO_TIME
-    if cell.schema is None:
-        unit = unit or (None if cell.plain else cell.rules.clock_unit)
-        unknown = _NO_CLOCK if cell.plain else cell.rules.describe_unknown_unit("times of day")
-    elif unit is None and cell.reading is Reading.DECLARED_UNIT:
-        return cell.refuse()
 
     def read(value: Any) -> int:
         if type(value) is int:
@@ -219,10 +208,10 @@ def make_clock_column(cell: Cell) -> Leaf:
     return make_time_column(cell.path, cell.data_type, read, ("clock", nanos, True, utc))
 
 
-def _divide_by_thousand(numbers: pa.Array) -> pa.Array:
-    """Divide by 1000, rounding down."""
+def divide_down(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Divide whole numbers, rounding down."""
     filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(filled // 1000, mask=numbers.is_null().to_numpy(zero_copy_only=False))
+    return pa.array(filled // divisor, mask=numbers.is_null().to_numpy(zero_copy_only=False))
 
 
 def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
@@ -309,7 +298,7 @@ def read_database_timestamp(text: str) -> int | None:
 def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
     """Return a function that writes numbers of a semantic type as ISO 8601, for columns of strings."""
     if kind == "date":
-        return lambda value: _format_date(value)
+        return format_date_of_any_year
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
     per_second = 10**digits
     per_unit = 10 ** max(6 - digits, 0)
@@ -324,18 +313,6 @@ def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
         if digits <= 6 and value * per_unit in _ENDLESS_MICROS:
             return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
-        return f"{_format_date(days)}T{format_clock(rest)}"
+        return f"{format_date_of_any_year(days)}T{format_clock(rest)}"
 
     return format_clock if kind == "time" else format_moment
-
-
-def _format_date(days: int) -> str:
-    """Format a date as ISO 8601 does, with a sign outside the years 0000 to 9999."""
-    if FIRST_DAY <= days <= LAST_DAY:
-        return datetime.date.fromordinal(days + _EPOCH).isoformat()
-    # The calendar repeats itself after 400 years.
-    cycles = (days - FIRST_DAY) // _DAYS_OF_CYCLE
-    same = datetime.date.fromordinal(days - cycles * _DAYS_OF_CYCLE + _EPOCH)
-    year = same.year + 400 * cycles
-    sign = "+" if year > 9999 else "-" if year < 0 else ""
-    return f"{sign}{abs(year):04}-{same.month:02}-{same.day:02}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyspark.sql.types as T
@@ -143,7 +144,7 @@ class _Parser:
             demanded = name in required or any(
                 isinstance(schema, dict) and schema.get("required") is True and not unsure for schema, unsure in sources
             )
-            members[name] = _replace(node, nullable=node.nullable or not demanded)
+            members[name] = replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
         object_node = Object(members, required, **annotations)
@@ -251,7 +252,7 @@ def _read_entries_type(parts: Parts) -> T.MapType | None:
 def _apply_contains_null(node: Node, parts: Parts) -> Node:
     # Data often violates its schema here (Java writes nulls into lists of strings), so only a schema of this project
     # can promise that there are no nulls.
-    return _replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
+    return replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
 def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
@@ -275,7 +276,3 @@ _PLAIN: Mapping[str, T.DataType] = {
     "number": T.DoubleType(),
 }
 _FORMATS = {"date": T.DateType(), "date-time": T.TimestampType()}
-
-
-def _replace(node: Node, **changes: Any) -> Node:
-    return type(node)(**node.__dict__ | changes)

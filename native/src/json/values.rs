@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::base64::{base64, like_hex};
-use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, has_twins};
+use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, end_map};
 use crate::decimals::{plain_decimal, rescaled, unscaled};
 use crate::times;
 
@@ -174,11 +174,7 @@ impl Parser<'_> {
                     keys.end()
                 };
                 self.members(key, |parser| parser.value(&mut store.value))?;
-                let begin = store.offsets[store.offsets.len() - 1] as usize;
-                if has_twins(keys, begin) {
-                    return Err(Reject);
-                }
-                end_list(&mut store.offsets, keys.len())?;
+                end_map(&mut store.offsets, keys)?;
             }
             Store::Nanos(_) | Store::Constant(..) => return Err(Reject),
         }
