@@ -288,7 +288,6 @@ def _describe_stranger(endpoint: Endpoint, tls: bool) -> str | None:
 
 
 def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
-    """Make the error for a stream that does not exist."""
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 

@@ -90,7 +90,6 @@ class SearchedRanges:
         return SearchedRanges.of(ranges, (*self.truncations, *other.truncations))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
-        """Return the part about these segments."""
         chosen = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in chosen}
         return SearchedRanges.of(ranges, self.truncations)
@@ -132,7 +131,6 @@ class TruncationMemory:
         self._stream = table.stream
 
     def recall(self) -> SearchedRanges:
-        """Return the earlier searches."""
         return self._row()[0].join(_HERE.find(self._name) or SearchedRanges())
 
     def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
@@ -218,7 +216,6 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
     """One partition for each segment; its rows have the columns FOUND."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-        """Search the new events of one segment."""
         with borrow_connection(self._plan.config) as pravega:
             pravega.segments.seed_token(self._plan.table.stream, partition.token)
             for segment, endpoint in partition.endpoints.items():

@@ -80,7 +80,6 @@ class HeadRow:
         return tuple(entry.transaction for entry in self.queue)
 
     def without(self, transaction: uuid.UUID) -> HeadRow:
-        """Return this row without a transaction."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
     def content_with(self, entry: CommitEntry) -> Content | None:
@@ -112,7 +111,6 @@ class Version:
 
 
 def read_changes(value: Sequence[int] | None) -> ChangeCounts | None:
-    """Read the counts in a row."""
     return None if value is None else ChangeCounts(*value)
 
 
@@ -122,7 +120,6 @@ def read_content(value: Sequence[int] | None) -> Content | None:
 
 
 def read_version(row: Mapping[str, Any]) -> Version:
-    """Read a version from its row."""
     return Version(
         row["version"],
         StreamCut.from_text(row["cut"]),
@@ -300,7 +297,6 @@ class LogTable:
 
 
 def make_row_key(stream: Stream, number: int) -> bytes:
-    """Return the key of a row of a stream."""
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 

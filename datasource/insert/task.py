@@ -147,7 +147,6 @@ class TaskRows:
         self._note(batch)
 
     def _note(self, rows: pa.RecordBatch) -> None:
-        """Note rows that are written."""
         self._rows += rows.num_rows
         self._reached.take(rows)
 
@@ -193,7 +192,6 @@ class _SpreadRouter:
         self._next = partition
 
     def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Return the place in `segment_ids` for each row."""
         count = batch.num_rows
         parts = min(len(self.segment_ids), count)
         bounds = np.arange(parts + 1) * count // max(parts, 1)
