@@ -24,7 +24,7 @@ from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.log_table import KEY_LENGTH, TABLE_NAME, make_row_key
+from ..commit_log.log_table import TABLE_NAME, make_row_key, write_in_table
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
@@ -136,11 +136,7 @@ class TruncationMemory:
     def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add the result of a search of these slices."""
         try:
-            try:
-                self._write(searched, slices)
-            except KeyValueTableNotFoundError:
-                self._rows.create(1, KEY_LENGTH)
-                self._write(searched, slices)
+            write_in_table(self._rows, lambda: self._write(searched, slices))
         except PermissionDeniedError:
             self._remember_here(searched)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry
+from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry, KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
@@ -21,7 +21,7 @@ Write: TypeAlias = tuple[bytes, bytes, int]
 
 TABLE_NAME = "pyspark-pravega-commits"
 """The key-value table of each scope."""
-KEY_LENGTH = 24
+_KEY_LENGTH = 24
 FIRST_BORDER_ROW = 1 << 62
 """Rows from here to 2 ** 63 have borders between events, see `scan/noted_borders.py`."""
 
@@ -294,6 +294,15 @@ class LogTable:
             return head.origin == self._pravega.known_streams.origin(self._stream)
         except PermissionDeniedError:
             return True
+
+
+def write_in_table(table: KeyValueTable, write: Callable[[], T]) -> T:
+    """Return what `write` does with a scope's table of this name, after making the table if it is missing."""
+    try:
+        return write()
+    except KeyValueTableNotFoundError:
+        table.create(1, _KEY_LENGTH)
+        return write()
 
 
 def make_row_key(stream: Stream, number: int) -> bytes:
