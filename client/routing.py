@@ -233,18 +233,10 @@ class SegmentRouter:
         if not whole or (np.abs(lows[1:] - highs[:-1]) > 1e-5).any():
             raise ProtocolError(f"the segments {ordered} do not cover the key space [0, 1] once")
         self._highs = highs
-        self._segment_ids = np.array([segment.segment_id for segment in ordered], np.int64)
-
-    @property
-    def segment_ids(self) -> list[int]:
-        """Return the ids of the segments, in the order of their key ranges."""
-        return [int(segment) for segment in self._segment_ids]
+        self.segment_ids = [segment.segment_id for segment in ordered]
+        """In the order of their key ranges."""
 
     def places(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return for each position in [0, 1) the index of its segment in `segment_ids`."""
         # Positions above a last boundary of 0.99999999 still belong to the last segment.
         return np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
-
-    def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return for each position in [0, 1) the id of its segment."""
-        return self._segment_ids[self.places(hashes)]

@@ -124,14 +124,14 @@ def test_no_keys() -> None:
 def test_router_picks_by_range_and_a_boundary_goes_down() -> None:
     router = SegmentRouter([SegmentRange(7, 0.5, 1.0), SegmentRange(3, 0.0, 0.25), SegmentRange(5, 0.25, 0.5)])
     hashes = np.array([0.0, 0.1, 0.25, 0.2500001, 0.5, 0.75, 0.9999999])
-    assert router.route(hashes).tolist() == [3, 3, 3, 5, 5, 7, 7]
+    assert [router.segment_ids[place] for place in router.places(hashes)] == [3, 3, 3, 5, 5, 7, 7]
     assert router.segment_ids == [3, 5, 7]
 
 
 def test_router_takes_rounded_boundaries() -> None:
     third = 0.3333333333333333
     router = SegmentRouter([SegmentRange(0, 0.0, third), SegmentRange(1, 0.33333333333333337, 0.99999999)])
-    assert router.route(np.array([third, 0.34, 0.999999999])).tolist() == [0, 1, 1]
+    assert router.places(np.array([third, 0.34, 0.999999999])).tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

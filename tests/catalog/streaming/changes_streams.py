@@ -124,7 +124,8 @@ class Shop:
         """A key of the first or the second segment; events without key go to the first one."""
         current = self.pravega.controller.current_segments(self.stream)
         router, wanted = SegmentRouter(current), [each.segment_id for each in current][segment]
-        keys = (key for key in itertools.count() if router.route(hash_keys([json.dumps({"id": key})]))[0] == wanted)
+        place = router.segment_ids.index(wanted)
+        keys = (key for key in itertools.count() if router.places(hash_keys([json.dumps({"id": key})]))[0] == place)
         return next(keys)
 
     def write(self, *events: Record) -> None:
