@@ -238,9 +238,6 @@ class ControllerChannel:
     def __setstate__(self, config: ClientConfig) -> None:
         self.__init__(config)  # type: ignore[misc]
 
-    def __repr__(self) -> str:
-        return f"ControllerChannel({self.config.controller_uri})"
-
 
 def _make_methods(channel: grpc.Channel) -> dict[str, Any]:
     """Make what sends each call of the controller, by its name. All are unary."""

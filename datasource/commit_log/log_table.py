@@ -309,12 +309,6 @@ def make_row_key(stream: Stream, number: int) -> bytes:
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 
-def _write_id(value: object) -> str:
-    if not isinstance(value, uuid.UUID):
-        raise TypeError(f"{type(value).__name__} cannot be part of a row")
-    return str(value)
-
-
 def encode_row(value: dict[str, Any]) -> bytes:
     """Return a row as it is stored, with ids of transactions as texts."""
-    return json.dumps(value, default=_write_id).encode()
+    return json.dumps(value, default=str).encode()
