@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -125,8 +126,8 @@ class Shop:
         current = self.pravega.controller.current_segments(self.stream)
         router, wanted = SegmentRouter(current), [each.segment_id for each in current][segment]
         place = router.segment_ids.index(wanted)
-        keys = (key for key in itertools.count() if router.places(hash_keys([json.dumps({"id": key})]))[0] == place)
-        return next(keys)
+        texts = ((key, pa.array([json.dumps({"id": key})])) for key in itertools.count())
+        return next(key for key, text in texts if router.places(hash_keys(text))[0] == place)
 
     def write(self, *events: Record) -> None:
         write(self.pravega, self.stream, events)
