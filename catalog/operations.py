@@ -181,8 +181,6 @@ class Operations:
                 return scan_planning.take_conditions(catalog, request)
             case r.TakeAggregation():
                 return scan_planning.take_aggregation(catalog, request)
-            case r.PlanChanges():
-                return scan_planning.plan_changes(catalog, request)
             case r.StopStream(checkpoint=checkpoint):
                 self._reads.note_stopped(checkpoint)
             case r.BeginInsert():

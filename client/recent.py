@@ -37,7 +37,6 @@ class Recent(Generic[K, T]):
             return self._keep(name, self._found.get(name, value))
 
     def put(self, name: K, value: T) -> None:
-        """Remember one finding."""
         with self._lock:
             self._keep(name, value)
 

@@ -8,7 +8,7 @@ client writes them, or they lose their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,11 @@ from pyspark_pravega.errors import InvalidRowError, ProtocolError
 
 from .stream import SegmentRange
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MAX_KEY = 65_536
 """Most UTF-16 code units of a routing key. A column of longer texts is unlikely to be a key, and slow to hash."""
-
-_STRINGS = ("string", "large_string")
 
 _FEW = 16
 """Up to this number, keys are hashed faster one by one than together, block by block."""
@@ -97,14 +98,18 @@ def _hash_murmur3_low(data: bytes, seed: int) -> int:
     return (_mix(h1) + _mix(h2)) & _M64
 
 
-def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
-    """Return the positions of many routing keys, as `hash_key` does: of str, or an Arrow string or large_string array.
+def hash_keys(keys: pa.Array) -> npt.NDArray[np.float64]:
+    """Return the positions of many routing keys, an Arrow array of strings, as `hash_key` does.
 
     Raises InvalidRowError for a null and for a key longer than MAX_KEY; names the row.
     """
-    hashes = _hash_natively(keys)
-    if hashes is not None:
-        return hashes
+    module = native.get_module()
+    hashes = None if module is None else module.hash_keys(keys, _EVENT_SEED, MAX_KEY)
+    if hashes is not None:  # the module refuses keys for which this raises an error
+        return np.frombuffer(hashes, np.float64)
+    if keys.null_count:
+        row = next(index for index in range(len(keys)) if not keys[index].is_valid)
+        raise InvalidRowError(f"the routing key of row {row} is null; every event needs a routing key")
     units, starts, lengths = _convert_to_utf16_units(keys)
     if len(lengths) and lengths.max() > MAX_KEY:
         row = int(np.argmax(lengths > MAX_KEY))
@@ -115,46 +120,14 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
     return _hash_units(units, starts, lengths)
 
 
-def _hash_natively(keys: Any) -> npt.NDArray[np.float64] | None:
-    """Hash an Arrow array without null by the native module; None where there is none, or a key is refused."""
-    module = native.get_module()
-    if module is None or str(getattr(keys, "type", "")) not in _STRINGS:
-        return None
-    hashes = module.hash_keys(keys, _EVENT_SEED, MAX_KEY)
-    return None if hashes is None else np.frombuffer(hashes, np.float64)
-
-
-def _convert_to_utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return all keys as one array of UTF-16 code units, with the start and the length of each."""
-    if hasattr(keys, "buffers"):
-        return _take_utf16_units(keys)
-    try:
-        encoded = [key.encode("utf-16-le", "surrogatepass") for key in keys]
-    except AttributeError:
-        row = next(index for index, key in enumerate(keys) if not isinstance(key, str))
-        raise _make_null_key_error(row, keys[row]) from None
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
-    return np.frombuffer(b"".join(encoded), "<u2"), np.cumsum(lengths) - lengths, lengths
-
-
-def _make_null_key_error(row: int, key: object) -> InvalidRowError:
-    kind = "null" if key is None else f"a {type(key).__name__}, not a string"
-    return InvalidRowError(f"the routing key of row {row} is {kind}; every event needs a routing key")
-
-
-def _take_utf16_units(
-    keys: Any,
+def _convert_to_utf16_units(
+    keys: pa.Array,
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    if keys.null_count:
-        row = next(index for index in range(len(keys)) if not keys[index].is_valid)
-        raise _make_null_key_error(row, None)
+    """Return all keys as one array of UTF-16 code units, with the start and the length of each."""
     if len(keys) == 0:
         empty = np.zeros(0, np.int64)
         return np.zeros(0, np.uint16), empty, empty
-    kind = str(keys.type)
-    if kind not in _STRINGS:
-        raise _make_null_key_error(0, keys[0].as_py())
-    width = np.int32 if kind == "string" else np.int64
+    width = np.int32 if str(keys.type) == "string" else np.int64
     buffers = keys.buffers()
     offsets = np.frombuffer(buffers[1], width)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -233,18 +206,10 @@ class SegmentRouter:
         if not whole or (np.abs(lows[1:] - highs[:-1]) > 1e-5).any():
             raise ProtocolError(f"the segments {ordered} do not cover the key space [0, 1] once")
         self._highs = highs
-        self._segment_ids = np.array([segment.segment_id for segment in ordered], np.int64)
-
-    @property
-    def segment_ids(self) -> list[int]:
-        """Return the ids of the segments, in the order of their key ranges."""
-        return [int(segment) for segment in self._segment_ids]
+        self.segment_ids = [segment.segment_id for segment in ordered]
+        """In the order of their key ranges."""
 
     def places(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return for each position in [0, 1) the index of its segment in `segment_ids`."""
         # Positions above a last boundary of 0.99999999 still belong to the last segment.
         return np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
-
-    def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return for each position in [0, 1) the id of its segment."""
-        return self._segment_ids[self.places(hashes)]

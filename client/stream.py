@@ -40,17 +40,14 @@ class Stream:
 
 
 def make_segment_id(number: int, epoch: int) -> int:
-    """Return the id of segment `number` created in `epoch`."""
     return epoch << 32 | number
 
 
 def get_segment_number(segment_id: int) -> int:
-    """Return the number part of a segment id."""
     return segment_id & 0xFFFFFFFF
 
 
 def get_segment_epoch(segment_id: int) -> int:
-    """Return the epoch in which a segment was created."""
     return segment_id >> 32
 
 

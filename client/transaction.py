@@ -94,7 +94,8 @@ class Transaction:
         self.begun_at = time.monotonic()
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
-        self._failure: PravegaError | None = None
+        self.failure: PravegaError | None = None
+        """Why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
         self._decided = False
 
     @classmethod
@@ -127,11 +128,6 @@ class Transaction:
         ]
         return cls(controller, stream, transaction, segments, lease_ms)
 
-    @property
-    def failure(self) -> PravegaError | None:
-        """Return why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
-        return self._failure
-
     def keep_alive(self) -> None:
         """Ping from a daemon thread, three times per lease, until commit, abort or `stop`.
 
@@ -163,7 +159,7 @@ class Transaction:
                     return
                 _log.warning("Transaction %s on stream %s cannot be kept alive: %s", self.id, self.stream, error)
                 if isinstance(error, TransactionNotOpenError):
-                    self._failure = error
+                    self.failure = error
                     return
                 pause = min(period, 1.0)
 
@@ -179,8 +175,8 @@ class Transaction:
         """Return the error for a transaction that takes no more events; it says what has become of it."""
         status = self.status()
         title = f"transaction {self.id} on stream '{self.stream}'"
-        if self._failure is not None:
-            return TransactionNotOpenError(self._failure.message)
+        if self.failure is not None:
+            return TransactionNotOpenError(self.failure.message)
         if status in (TransactionStatus.ABORTING, TransactionStatus.ABORTED):
             return TransactionNotOpenError(
                 f"{title} was aborted: by a client, or by the server because nobody pinged it during the lease of "

@@ -69,7 +69,6 @@ class PravegaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "pravega"
 
     @shorten_errors

@@ -57,7 +57,6 @@ class _PickledReader(_Pickled):
     """Stands for a reader whose partitions go another way."""
 
     def partitions(self) -> list[InputPartition]:
-        """Return none."""
         return []
 
 

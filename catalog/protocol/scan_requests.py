@@ -27,23 +27,12 @@ class _OfScan:
 
 
 @dataclass(frozen=True)
-class _PlanRows(_OfScan):
-    """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
+class PlanScan(_OfScan):
+    """A `PlannedRead` of rows, or of changes if the table was asked for these. `limit` is negative where there is none.
 
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
     None until the scan is run, then what the tasks of a `search` found, each in a text. Spark can run as many tasks at
     once as it has `cores`.
-    """
-
-    limit: int
-    ends: ScanEnds | None
-    cores: int
-    found: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class PlanScan(_PlanRows):
-    """A `PlannedRead` of rows.
 
     `files` are those of the folder that the plan named until it is run, None if it named none. With an `aggregation`
     that `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the
@@ -51,19 +40,15 @@ class PlanScan(_PlanRows):
     became known when the query ran; the join evaluates them too.
     """
 
+    limit: int
+    ends: ScanEnds | None
+    cores: int
+    found: tuple[str, ...] | None = None
     aggregation: Aggregation | None = None
     every: StructType | None = None
     conditions: tuple[Condition, ...] = ()
     of_joins: tuple[Condition, ...] = ()
     files: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class PlanChanges(_PlanRows):
-    """A `PlannedRead` of the changes of a table; the fields are as in `PlanScan`."""
-
-    every: StructType | None = None
-    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +80,7 @@ class CheckColumnOptions:
     options: Mapping[str, str]
 
 
-PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation | PlanChanges
+PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation
 """Requests about scans."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import compress
@@ -13,8 +13,8 @@ from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.bounds import describe_bounds
-from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation, can_begin
-from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
+from pyspark_pravega.datasource.scan.aggregates.aggregation import can_begin
+from pyspark_pravega.datasource.scan.conditions import can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
@@ -107,8 +107,10 @@ def pickle_tasks(source: RowSource) -> PlannedTasks:
 
 
 def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
-    """Plan a scan of a table."""
+    """Plan a scan of a table, or of its changes."""
     table = request.table
+    if table.asked.changes is not None:
+        return _plan_changes(catalog, request)
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()
     with prefix_table(catalog, table):
@@ -117,7 +119,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         start, until = describe_bounds(options)
         bounds = start, until if table.asked.as_of is None else "as of"
         end = ends.find(*bounds)
-        scan = _make_request(request, end, request.aggregation, request.of_joins)
+        scan = _make_request(request, end)
         planned = open_table(catalog.pravega, table, options).plan_scan(scan)
     if end is None:
         ends = ends.with_end(*bounds, planned.tail)
@@ -126,26 +128,21 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     return make_planned_read(name_table(catalog, table), table, planned, shown, ends, columnar=columnar)
 
 
-def _make_request(
-    request: r.PlanScan | r.PlanChanges,
-    end: ScanEnd | None,
-    aggregation: Aggregation | None = None,
-    of_joins: Sequence[Condition] = (),
-) -> ScanRequest:
+def _make_request(request: r.PlanScan, end: ScanEnd | None) -> ScanRequest:
     """Return what Spark asks of a scan. `end` is the end of an earlier scan in the same query."""
     conditions = request.conditions
     if request.every is not None:
-        conditions += tuple(compress(of_joins, can_evaluate(of_joins, request.every)))
+        conditions += tuple(compress(request.of_joins, can_evaluate(request.of_joins, request.every)))
     return ScanRequest(
         request.columns,
         conditions,
         request.every,
         limit=request.limit if request.limit >= 0 else None,
-        aggregation=aggregation,
+        aggregation=request.aggregation,
         cores=request.cores,
         earlier=None if end is None else EarlierScan(end.offsets(), end.newest),
         search=Search.of_request(request.found),
-        files=request.files if isinstance(request, r.PlanScan) else None,
+        files=request.files,
         counted=True,
     )
 
@@ -171,8 +168,7 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 
 
-def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
-    """Plan a query with CHANGES."""
+def _plan_changes(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     scan = _make_request(request, None if request.ends is None else request.ends.ends[0])
     with open_changes(catalog, request.table, request.options) as (name, opened):
         planned = opened.plan_scan(scan)

@@ -238,9 +238,6 @@ class ControllerChannel:
     def __setstate__(self, config: ClientConfig) -> None:
         self.__init__(config)  # type: ignore[misc]
 
-    def __repr__(self) -> str:
-        return f"ControllerChannel({self.config.controller_uri})"
-
 
 def _make_methods(channel: grpc.Channel) -> dict[str, Any]:
     """Make what sends each call of the controller, by its name. All are unary."""
@@ -288,7 +285,6 @@ def _describe_stranger(endpoint: Endpoint, tls: bool) -> str | None:
 
 
 def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
-    """Make the error for a stream that does not exist."""
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 

@@ -44,7 +44,6 @@ def make_stream_info(stream: Stream, access: Access | None = None) -> pb.StreamI
 
 
 def make_stream_cut_message(cut: StreamCut) -> pb.StreamCut:
-    """Return a stream cut in a request."""
     return pb.StreamCut(streamInfo=make_stream_info(cut.stream), cut=dict(cut.positions))
 
 
@@ -104,7 +103,6 @@ def decode_configuration(message: pb.StreamConfig) -> StreamConfiguration:
 
 
 def decode_range(message: pb.SegmentRange) -> SegmentRange:
-    """Return a segment with its key range."""
     return SegmentRange(message.segmentId.segmentId, message.minKey, message.maxKey)
 
 
@@ -120,5 +118,4 @@ def make_transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
 
 
 def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
-    """Return a transaction's id."""
     return uuid.UUID(bytes=_HALVES.pack(message.highBits, message.lowBits))

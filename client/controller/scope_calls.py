@@ -40,13 +40,10 @@ _creations: WeakValueDictionary[tuple[str, str, str], threading.Lock] = WeakValu
 
 
 def make_scope_not_found_error(scope: str) -> ScopeNotFoundError:
-    """Make the error for a scope that does not exist."""
     return ScopeNotFoundError(f"there is no scope '{scope}'")
 
 
 class ScopeCalls(ControllerCalls):
-    """Scopes."""
-
     def list_scopes(self) -> list[str]:
         """Return the names of all scopes that the caller may read, sorted; internal ones begin with `_`.
 
@@ -167,10 +164,6 @@ class KeyValueTableCalls(ControllerCalls):
         return KeyValueTableConfiguration(
             configuration.partitionCount, configuration.primaryKeyLength, configuration.secondaryKeyLength
         )
-
-    def key_value_table_partitions(self, scope: str, name: str) -> int:
-        """Return the number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
-        return self.key_value_table_configuration(scope, name).partitions
 
     def key_value_table_segments(self, scope: str, name: str) -> list[int]:
         """Return the segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.

@@ -38,23 +38,17 @@ StreamMetadataTasks.java write no event while one of their kind is under way."""
 
 
 class StreamCalls(ControllerCalls):
-    """Streams."""
+    def list_streams(self, scope: str) -> list[str]:
+        """Return the sorted names of the streams in a scope that the caller may read.
 
-    def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
-        """Return the sorted names of the streams in a scope that the caller may read, or of those with a tag.
-
-        Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
+        They include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
         """
         refusals = dict.fromkeys(("NOT_FOUND", "SCOPE_NOT_FOUND"), make_scope_not_found_error(scope))
         purpose = Purpose(f"list the streams of scope '{scope}'", name_scope_resource(scope), "READ", refusals)
-        where: dict[str, Any] = {"scope": pb.ScopeInfo(scope=scope), "continuationToken": pb.ContinuationToken()}
-        rpc, request = (
-            ("listStreamsInScope", pb.StreamsInScopeRequest(**where))
-            if tag is None
-            else ("listStreamsInScopeForTag", pb.StreamsInScopeWithTagRequest(tag=tag, **where))
-        )
-        return sorted({stream.stream for stream in self._list_pages(rpc, request, purpose, "streams")})
+        request = pb.StreamsInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=pb.ContinuationToken())
+        streams = self._list_pages("listStreamsInScope", request, purpose, "streams")
+        return sorted({stream.stream for stream in streams})
 
     def stream_exists(self, stream: Stream) -> bool:
         """Return whether a stream exists. Needs READ on it."""

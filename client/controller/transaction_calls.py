@@ -70,8 +70,6 @@ class CreatedTransaction:
 
 
 class TransactionCalls(ControllerCalls):
-    """Transactions."""
-
     def create_transaction(self, stream: Stream, lease_ms: int) -> CreatedTransaction:
         """Begin a transaction that lives `lease_ms` milliseconds, unless it is pinged.
 

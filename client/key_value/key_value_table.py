@@ -311,7 +311,6 @@ class KeyValueTable:
             return act()
 
     def find_partition(self, key: bytes) -> int:
-        """Return the partition of a key."""
         count = len(self._partitions.ids())
         if count == 1:
             return 0

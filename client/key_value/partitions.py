@@ -68,7 +68,7 @@ class TablePartitions:
         return ids
 
     def _probe(self, denied: PermissionDeniedError) -> tuple[int, ...]:
-        count = self._controller.key_value_table_partitions(self._scope, self._name)
+        count = self._controller.key_value_table_configuration(self._scope, self._name).partitions
         for first, last in itertools.pairwise(_PROBES):
             hits = self._find_existing(range(self._least + first * count, self._least + last * count, count))
             if not hits:

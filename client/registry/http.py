@@ -258,7 +258,6 @@ class RegistryRequests:
         self.endpoint = self._http.endpoint
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def ask(self, request: Request, parse: Callable[[Any], Parsed]) -> Parsed:

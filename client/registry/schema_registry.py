@@ -140,11 +140,9 @@ class SchemaRegistry:
         request = Request.of_group("POST", group, "schemas", body=schema.to_json(), right=Right.ADD_SCHEMA)
         return self._requests.ask(request, VersionInfo.from_json)
 
-    def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
-        """Return the latest schema of each type, or of one type (an empty list if there is no such type)."""
-        # The server fails with an internal error if it is asked for an unknown type, so this picks the type itself.
-        versions = self._requests.ask(Request.of_group("GET", group, "schemas"), _read_schema_versions)
-        return versions if type is None else [version for version in versions if version.schema.type == type]
+    def latest_schemas(self, group: str) -> list[SchemaVersion]:
+        """Return the latest schema of each type."""
+        return self._requests.ask(Request.of_group("GET", group, "schemas"), _read_schema_versions)
 
     def versions(self, group: str) -> list[SchemaVersion]:
         """Return all schemas of the group in the order in which they were added, without deleted ones."""

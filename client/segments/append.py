@@ -89,11 +89,13 @@ class SegmentAppender:
         self._connection: Connection | None = None
         self._token_due = float("inf")
         self._set_up = False
-        self._stored = 0
+        self.stored_events = 0
+        """How many of its events are known to be stored. Any thread may ask."""
         self._given = 0
         self._blocks: deque[AppendBlock] = deque()
         self._in_flight = 0
-        self._in_flight_bytes = 0
+        self.unconfirmed_bytes = 0
+        """How many bytes are on their way."""
         self._ranges: list[tuple[int, int]] = []
         self._known_end = 0
         # A task that was killed may have left blocks on their way, which are stored after this appender's set-up.
@@ -114,7 +116,7 @@ class SegmentAppender:
         """Return the number of the last event known to be stored, 0 if there is none. The first call connects."""
         if not self._set_up:
             self._work_until(lambda: self._set_up)
-        return self._stored
+        return self.stored_events
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -134,16 +136,6 @@ class SegmentAppender:
         """
         return [(block.data, block.events) for block in self._blocks]
 
-    @property
-    def stored_events(self) -> int:
-        """Return how many of its events are known to be stored. Never waits, and any thread may ask."""
-        return self._stored
-
-    @property
-    def unconfirmed_bytes(self) -> int:
-        """Return how many bytes are on their way."""
-        return self._in_flight_bytes
-
     def append(self, block: Any, event_count: int) -> None:
         """Append a block of whole framed events. Waits only while more than `window_bytes` are on their way.
 
@@ -158,8 +150,8 @@ class SegmentAppender:
         # All blocks come before the first one is sent, so that `pending` has the rest whatever fails.
         self._blocks.extend(list(cut_into_blocks(data, event_count, self._given + 1)))
         self._given += event_count
-        self._skip(self._stored)
-        self._work_until(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
+        self._skip(self.stored_events)
+        self._work_until(lambda: len(self._blocks) == self._in_flight and self.unconfirmed_bytes <= self._window)
 
     def flush(self) -> None:
         """Wait until all events given are stored."""
@@ -181,19 +173,19 @@ class SegmentAppender:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        self._in_flight = self._in_flight_bytes = 0
+        self._in_flight = self.unconfirmed_bytes = 0
 
     def _work_until(self, done: Callable[[], bool]) -> None:
         """Send and receive until `done`, over as many connections as it takes."""
 
         def attempt(seconds_left: float) -> None:
-            before = self._stored
+            before = self.stored_events
             try:
                 self._advance(done, seconds_left)
             except TRANSIENT:
                 self.retries += 1
                 self._lose_connection()
-                if self._stored == before:
+                if self.stored_events == before:
                     raise
             except BaseException:
                 self._drop_connection()
@@ -216,7 +208,7 @@ class SegmentAppender:
         assert connection is not None
         while not done():
             unsent = len(self._blocks) - self._in_flight
-            if unsent and (self._in_flight == 0 or self._in_flight_bytes < self._window):
+            if unsent and (self._in_flight == 0 or self.unconfirmed_bytes < self._window):
                 self._send(connection, self._blocks[self._in_flight])
                 while self._in_flight and connection.has_input():
                     self._receive(connection)
@@ -228,7 +220,7 @@ class SegmentAppender:
         end = wire.append_block_end(connection.take_request_id(), self._writer_id, size, block.events, block.last)
         block.sent = True
         self._in_flight += 1
-        self._in_flight_bytes += size
+        self.unconfirmed_bytes += size
         try:
             connection.send(wire.append_block_header(self._writer_id, size), block.data, end)
         except TRANSIENT:
@@ -284,8 +276,8 @@ class SegmentAppender:
             self._known_end = info.write_offset
         self._set_up = True
         connection.set_timeout(self._store.config.request_timeout)
-        self._stored = max(self._stored, setup.last_event_number)
-        self._skip(self._stored)
+        self.stored_events = max(self.stored_events, setup.last_event_number)
+        self._skip(self.stored_events)
 
     def _ask_to_write(self, connection: Connection, token: str) -> tuple[Reply, Reply | None]:
         """Set up the writer; return the answer, or the reply in its place, and the state of the segment."""
@@ -334,14 +326,14 @@ class SegmentAppender:
         while self._in_flight and self._blocks[0].last <= reply.event_number:
             block = self._blocks.popleft()
             self._in_flight -= 1
-            self._in_flight_bytes -= len(block)
+            self.unconfirmed_bytes -= len(block)
             blocks.append(block)
         if not blocks or blocks[-1].last != reply.event_number:
             raise ProtocolError(
                 f"the segment store acknowledged event {reply.event_number} of writer {self._writer_id}, which is not "
                 "the last one of a block"
             )
-        self._stored = reply.event_number
+        self.stored_events = reply.event_number
         self._late_blocks = 0
         end = reply.segment_write_offset
         total = sum(map(len, blocks))

@@ -79,9 +79,6 @@ class DelegationTokens:
         with self._lock:
             return self._entries.setdefault((stream, access), _Entry())
 
-    def __repr__(self) -> str:
-        return f"DelegationTokens({len(self._entries)} cached)"
-
 
 def compute_refresh_time(token: str, now: float) -> float:
     """Return when to ask for the next token (seconds since 1970, by this machine's clock).

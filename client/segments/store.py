@@ -92,9 +92,6 @@ class SegmentStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"SegmentStore({self.config.controller_uri})"
-
     def seed_location(self, stream: Stream, segment_id: int, endpoint: Endpoint) -> None:
         """Note where a segment is, so that the controller is asked only if it has moved."""
         with self._lock:

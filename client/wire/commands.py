@@ -60,7 +60,6 @@ _READ_TABLE = 78
 _READ_TABLE_KEYS = 83
 _READ_TABLE_ENTRIES = 85
 _HELLO = -127
-_KEEP_ALIVE = 100
 
 _BLOCK_HEADER = struct.Struct(">ii16s")
 _BLOCK_END = struct.Struct(">ii16siiiqq")
@@ -103,11 +102,6 @@ def _request(command: int, request_id: int, segment: str, token: str, *fields: b
 def pack_hello() -> bytes:
     """Return the first frame in both directions: the versions spoken."""
     return _frame(_HELLO, HEADER.pack(WIRE_VERSION, OLDEST_COMPATIBLE_VERSION))
-
-
-def keep_alive() -> bytes:
-    """Return a sign of life, which the server echoes."""
-    return _frame(_KEEP_ALIVE)
 
 
 def read_segment(request_id: int, segment: str, offset: int, length: int, token: str) -> bytes:
@@ -197,7 +191,6 @@ def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[
 
 
 def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes]) -> bytes:
-    """Ask for the entries of keys."""
     table_keys = _pack_table_keys([TableKey(key, ANY_VERSION) for key in keys])
     return _request(_READ_TABLE, request_id, segment, token, table_keys)
 

@@ -91,16 +91,6 @@ class DataAppended(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionalCheckFailed(Reply):
-    """A conditional append found another length of the segment than expected."""
-
-    command = 8
-    writer_id: uuid.UUID
-    event_number: int
-    request_id: TrailingInt64
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentRead(Reply):
     """Bytes of a segment from `offset` on; `data` is a view of the frame."""
 
@@ -183,13 +173,6 @@ class SegmentIsSealed(OffsetFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentAlreadyExists(SegmentFailure):
-    """A segment to be created already exists."""
-
-    command = 52
-
-
-@dataclass(frozen=True, slots=True)
 class NoSuchSegment(OffsetFailure):
     """The segment never existed, was deleted, or was merged into its parent (transactions)."""
 
@@ -244,8 +227,8 @@ class ErrorMessage(Reply):
 
 
 STREAM_REPLIES: tuple[type[Reply], ...] = (
-    Hello, KeepAlive, AppendSetup, DataAppended, ConditionalCheckFailed, SegmentRead, StreamSegmentInfo, SegmentSealed,
-    SegmentAttribute, SegmentAttributeUpdated, WrongHost, SegmentIsSealed, SegmentAlreadyExists, NoSuchSegment,
-    InvalidEventNumber, SegmentIsTruncated, OperationUnsupported, AuthTokenCheckFailed, ErrorMessage,
+    Hello, KeepAlive, AppendSetup, DataAppended, SegmentRead, StreamSegmentInfo, SegmentSealed, SegmentAttribute,
+    SegmentAttributeUpdated, WrongHost, SegmentIsSealed, NoSuchSegment, InvalidEventNumber, SegmentIsTruncated,
+    OperationUnsupported, AuthTokenCheckFailed, ErrorMessage,
 )  # fmt: skip
-"""All replies to commands that are not about tables."""
+"""All replies to the commands sent, but for those about tables."""

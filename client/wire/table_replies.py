@@ -73,8 +73,6 @@ class TableEntriesUpdated(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableKeysRemoved(Reply):
-    """The keys were removed."""
-
     command = 77
     segment: str
 
@@ -86,13 +84,6 @@ class TableRead(Reply):
     command = 79
     segment: str
     entries: Entries
-
-
-@dataclass(frozen=True, slots=True)
-class TableSegmentNotEmpty(SegmentFailure):
-    """A table segment to be deleted still has keys."""
-
-    command = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +121,7 @@ class TableEntriesRead(Reply):
 
 
 TABLE_REPLIES: tuple[type[Reply], ...] = (
-    TableSegmentInfo, TableEntriesUpdated, TableKeysRemoved, TableRead, TableSegmentNotEmpty, TableKeyDoesNotExist,
-    TableKeyBadVersion, TableKeysRead, TableEntriesRead,
+    TableSegmentInfo, TableEntriesUpdated, TableKeysRemoved, TableRead, TableKeyDoesNotExist, TableKeyBadVersion,
+    TableKeysRead, TableEntriesRead,
 )  # fmt: skip
-"""All replies to commands about tables."""
+"""All replies to the commands sent about tables."""

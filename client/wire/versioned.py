@@ -38,7 +38,6 @@ class VersionedWriter:
         self._parts: list[bytes] = []
 
     def getvalue(self) -> bytes:
-        """Return the bytes written so far."""
         return b"".join(self._parts)
 
     def pack(self, form: str, *values: float) -> None:
@@ -50,7 +49,6 @@ class VersionedWriter:
         self._parts.append(encode_text(value))
 
     def uuid(self, value: uuid.UUID) -> None:
-        """Write an id."""
         self._parts.append(value.bytes)
 
     def compact_int(self, value: int) -> None:
@@ -105,7 +103,6 @@ class VersionedReader:
         return struct.unpack(">" + form, self._take(struct.calcsize(">" + form)))
 
     def double(self) -> float:
-        """Read a floating-point number."""
         (value,) = struct.unpack(">d", self._take(8))
         return float(value)
 

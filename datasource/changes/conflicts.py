@@ -65,7 +65,6 @@ class Conflict(StrEnum):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Conflict:
-        """Return what the settings of a table say."""
         return cls(settings.get(o.INSERT_CONFLICT.key, o.INSERT_CONFLICT.default).lower())
 
 

@@ -44,7 +44,6 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
     """Folds the changes of the segments of each group."""
 
     def batches(self, partition: GroupPartition | RememberedPartition) -> Iterator[pa.RecordBatch]:
-        """Read the current rows of the keys of its groups."""
         plan, counts = self._plan, Counts()
         if isinstance(partition, RememberedPartition):
             for group in partition.groups:

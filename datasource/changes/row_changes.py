@@ -79,7 +79,6 @@ class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
     """
 
     def batches(self, partition: ChangesPartition) -> Iterator[pa.RecordBatch]:
-        """Read the changes of the group's rows."""
         plan, counts = self._plan.rows, Counts()
         if list_key_columns(plan.table.settings):
             changes = self._list_changes(partition, counts)

@@ -212,7 +212,6 @@ class StateWriter:
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def add(self, state: RowState) -> None:
-        """Write a part."""
         if self._head is None:
             marks = sorted(map(list_members, state.cleared.marks), key=lambda mark: mark[1:])
             truncations = [*map(list_members, state.cleared.truncations)]

@@ -24,7 +24,7 @@ from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.log_table import KEY_LENGTH, TABLE_NAME, make_row_key
+from ..commit_log.log_table import TABLE_NAME, make_row_key, write_in_table
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
@@ -90,7 +90,6 @@ class SearchedRanges:
         return SearchedRanges.of(ranges, (*self.truncations, *other.truncations))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
-        """Return the part about these segments."""
         chosen = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in chosen}
         return SearchedRanges.of(ranges, self.truncations)
@@ -132,17 +131,12 @@ class TruncationMemory:
         self._stream = table.stream
 
     def recall(self) -> SearchedRanges:
-        """Return the earlier searches."""
         return self._row()[0].join(_HERE.find(self._name) or SearchedRanges())
 
     def remember(self, searched: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add the result of a search of these slices."""
         try:
-            try:
-                self._write(searched, slices)
-            except KeyValueTableNotFoundError:
-                self._rows.create(1, KEY_LENGTH)
-                self._write(searched, slices)
+            write_in_table(self._rows, lambda: self._write(searched, slices))
         except PermissionDeniedError:
             self._remember_here(searched)
 
@@ -218,7 +212,6 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
     """One partition for each segment; its rows have the columns FOUND."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-        """Search the new events of one segment."""
         with borrow_connection(self._plan.config) as pravega:
             pravega.segments.seed_token(self._plan.table.stream, partition.token)
             for segment, endpoint in partition.endpoints.items():

@@ -32,6 +32,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
@@ -50,7 +51,6 @@ from pyspark_pravega.errors import (
 
 from .commit_watch import CommitWatch
 from .log_table import (
-    KEY_LENGTH,
     TABLE_NAME,
     ChangeCounts,
     CommitEntry,
@@ -59,6 +59,7 @@ from .log_table import (
     HeadRow,
     Write,
     encode_row,
+    write_in_table,
 )
 from .turns import Lines, Turn
 from .versions import VersionTable, is_checkpoint
@@ -129,14 +130,7 @@ class CommitLog(VersionTable):
         raised instead.
         """
         entry = CommitEntry(transaction, rows, operation, content, changes)
-
-        def enter() -> None:
-            try:
-                self._enter(entry, companion)
-            except KeyValueTableNotFoundError:
-                self._table.create(1, KEY_LENGTH)
-                self._enter(entry, companion)
-
+        enter = partial(write_in_table, self._table, partial(self._enter, entry, companion))
         try:
             enter() if self._turn is None else self._turn.enter(enter)
         except PermissionDeniedError:
@@ -150,10 +144,7 @@ class CommitLog(VersionTable):
 
     def make_ready(self) -> None:
         """Make the table if it is missing. Raises PermissionDeniedError for a user who may not write the log."""
-        try:
-            self._head()
-        except KeyValueTableNotFoundError:
-            self._table.create(1, KEY_LENGTH)
+        write_in_table(self._table, self._head)
         self._pravega.tokens.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry
+from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry, KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
@@ -21,7 +21,7 @@ Write: TypeAlias = tuple[bytes, bytes, int]
 
 TABLE_NAME = "pyspark-pravega-commits"
 """The key-value table of each scope."""
-KEY_LENGTH = 24
+_KEY_LENGTH = 24
 FIRST_BORDER_ROW = 1 << 62
 """Rows from here to 2 ** 63 have borders between events, see `scan/noted_borders.py`."""
 
@@ -80,7 +80,6 @@ class HeadRow:
         return tuple(entry.transaction for entry in self.queue)
 
     def without(self, transaction: uuid.UUID) -> HeadRow:
-        """Return this row without a transaction."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
     def content_with(self, entry: CommitEntry) -> Content | None:
@@ -112,7 +111,6 @@ class Version:
 
 
 def read_changes(value: Sequence[int] | None) -> ChangeCounts | None:
-    """Read the counts in a row."""
     return None if value is None else ChangeCounts(*value)
 
 
@@ -122,7 +120,6 @@ def read_content(value: Sequence[int] | None) -> Content | None:
 
 
 def read_version(row: Mapping[str, Any]) -> Version:
-    """Read a version from its row."""
     return Version(
         row["version"],
         StreamCut.from_text(row["cut"]),
@@ -299,17 +296,19 @@ class LogTable:
             return True
 
 
+def write_in_table(table: KeyValueTable, write: Callable[[], T]) -> T:
+    """Return what `write` does with a scope's table of this name, after making the table if it is missing."""
+    try:
+        return write()
+    except KeyValueTableNotFoundError:
+        table.create(1, _KEY_LENGTH)
+        return write()
+
+
 def make_row_key(stream: Stream, number: int) -> bytes:
-    """Return the key of a row of a stream."""
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
-
-
-def _write_id(value: object) -> str:
-    if not isinstance(value, uuid.UUID):
-        raise TypeError(f"{type(value).__name__} cannot be part of a row")
-    return str(value)
 
 
 def encode_row(value: dict[str, Any]) -> bytes:
     """Return a row as it is stored, with ids of transactions as texts."""
-    return json.dumps(value, default=_write_id).encode()
+    return json.dumps(value, default=str).encode()

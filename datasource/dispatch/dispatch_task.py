@@ -79,7 +79,6 @@ class DispatchMessage(WriterCommitMessage):
 
     @property
     def rows(self) -> int:
-        """Return the number of rows."""
         return sum(report.message.rows for report in self.streams.values())
 
     @property

@@ -32,7 +32,6 @@ class Block:
 
     @property
     def data(self) -> memoryview:
-        """Return the events."""
         return self.memory[: self.length]
 
 

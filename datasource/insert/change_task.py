@@ -40,37 +40,6 @@ INSERTED, UPDATED, DELETED = "insert", "update", "delete"
 _LETTERS = {INSERTED: CREATE, UPDATED: UPDATE, DELETED: DELETE}
 
 
-class ChangesWriter(InsertWriter):
-    """Spark's writer for tasks. Its rows have an `operation`, the row `former`, and the new `row` if there can be one.
-
-    `former` is a struct of one column with the whole row, as the scan of the statement has read it.
-    """
-
-    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
-        return _ChangedRows(self._spec, partition, output)
-
-
-class DeletingWriter(InsertWriter):
-    """Spark's writer for tasks whose rows say, by the column of DELETED_BY, which of them are deleted."""
-
-    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
-        return _RowsAndDeletions(self._spec, partition, output)
-
-
-class RepeatingWriter(InsertWriter):
-    """Writes rows of the table again, as a snapshot reads them."""
-
-    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
-        return _RepeatedRows(self._spec, partition, output)
-
-
-class KeyedRowsWriter(InsertWriter):
-    """Spark's writer for tasks whose reports have the keys of the rows."""
-
-    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
-        return _KeyedRows(self._spec, partition, output)
-
-
 class _KeyedRows(TaskRows):
     """Rows, with their keys for the report."""
 
@@ -181,6 +150,33 @@ class _RowsAndDeletions(_Changes):
         every, gone = np.arange(len(rows)), is_deleted.to_numpy(zero_copy_only=False)
         letters = pc.if_else(is_deleted, DELETE, CREATE)
         return RowChanges(letters, _take(rows, every, ~gone), _take(rows, every, gone))
+
+
+class ChangesWriter(InsertWriter):
+    """Spark's writer for tasks. Its rows have an `operation`, the row `former`, and the new `row` if there can be one.
+
+    `former` is a struct of one column with the whole row, as the scan of the statement has read it.
+    """
+
+    rows_of_task = _ChangedRows
+
+
+class DeletingWriter(InsertWriter):
+    """Spark's writer for tasks whose rows say, by the column of DELETED_BY, which of them are deleted."""
+
+    rows_of_task = _RowsAndDeletions
+
+
+class RepeatingWriter(InsertWriter):
+    """Writes rows of the table again, as a snapshot reads them."""
+
+    rows_of_task = _RepeatedRows
+
+
+class KeyedRowsWriter(InsertWriter):
+    """Spark's writer for tasks whose reports have the keys of the rows."""
+
+    rows_of_task = _KeyedRows
 
 
 def _make_nullable(images: pa.StructArray) -> pa.StructArray:

@@ -113,7 +113,6 @@ class LedgerRow:
 
     @classmethod
     def read(cls, value: bytes) -> LedgerRow:
-        """Read a row."""
         return cls._of(json.loads(value))
 
     @classmethod

@@ -131,7 +131,6 @@ class _Positions:
         self._forgotten = 0
 
     def add(self, positions: npt.NDArray[np.float64]) -> None:
-        """Add the positions of the next events."""
         self._parts.append(positions)
 
     def forget(self, stored: int) -> None:
@@ -140,7 +139,6 @@ class _Positions:
             self._forgotten += len(self._parts.popleft())
 
     def last(self, events: int) -> npt.NDArray[np.float64]:
-        """Return the positions of the last events."""
         return np.concatenate(self._parts)[-events:]
 
 

@@ -130,7 +130,6 @@ class _Copying:
     failed: threading.Event = field(default_factory=threading.Event)
 
     def copy(self, segment_id: int, ranges: Iterable[tuple[int, int]]) -> None:
-        """Copy ranges of one segment."""
         store, stream = self.pravega.segments, self.mixed.stream
         ahead = 2 * _WINDOW_BYTES
         with SegmentAppender(store, stream, segment_id, uuid.uuid4(), self.target, window_bytes=ahead) as appender:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,47 +74,6 @@ class InsertSpec:
         return transaction
 
 
-class InsertWriter(DataSourceArrowWriter):
-    """Spark's writer for tasks. Whoever began the transaction commits or aborts it."""
-
-    def __init__(self, spec: InsertSpec) -> None:
-        self._spec = spec
-
-    @shorten_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one partition.
-
-        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError, and for servers that do
-        not answer ServerUnavailableError, ServerTimeoutError or ServerFailedError.
-        """
-        spec = self._spec
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
-        with borrow_connection(spec.config) as pravega:
-            stream, segments = spec.table.stream, pravega.segments
-            # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
-            transaction = spec.rejoin(pravega)
-            try:
-                segments.seed_token(stream, spec.token)
-                for segment_id, endpoint in spec.endpoints.items():
-                    segments.seed_location(stream, segment_id, endpoint)
-                with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
-                    rows = self._open_rows(partition, output)
-                    rows.take(iterator)
-                    report = rows.report(output.finish())
-            except TransactionNotOpenError:
-                raise transaction.explain_end() from None
-            except AWAY as error:
-                # A commit begins only when all tasks have succeeded.
-                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
-            finally:
-                transaction.stop()
-        return report
-
-    def _open_rows(self, partition: int, output: TaskOutput) -> TaskRows:
-        return TaskRows(self._spec, partition, output)
-
-
 class TaskRows:
     """The rows of a task for one stream: encoded, and routed to the segments of its transaction."""
 
@@ -147,7 +107,6 @@ class TaskRows:
         self._note(batch)
 
     def _note(self, rows: pa.RecordBatch) -> None:
-        """Note rows that are written."""
         self._rows += rows.num_rows
         self._reached.take(rows)
 
@@ -165,6 +124,46 @@ class TaskRows:
         size, retries = sum(one.bytes for one in written.values()), sum(one.retries for one in written.values())
         reached = self._reached.millis
         return InsertMessage(self._partition, self._rows, written, reached=reached, bytes=size, retries=retries)
+
+
+class InsertWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks. Whoever began the transaction commits or aborts it."""
+
+    rows_of_task: ClassVar[type[TaskRows]] = TaskRows
+
+    def __init__(self, spec: InsertSpec) -> None:
+        self._spec = spec
+
+    @shorten_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition.
+
+        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError, and for servers that do
+        not answer ServerUnavailableError, ServerTimeoutError or ServerFailedError.
+        """
+        spec = self._spec
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        with borrow_connection(spec.config) as pravega:
+            stream, segments = spec.table.stream, pravega.segments
+            # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
+            transaction = spec.rejoin(pravega)
+            try:
+                segments.seed_token(stream, spec.token)
+                for segment_id, endpoint in spec.endpoints.items():
+                    segments.seed_location(stream, segment_id, endpoint)
+                with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
+                    rows = self.rows_of_task(spec, partition, output)
+                    rows.take(iterator)
+                    report = rows.report(output.finish())
+            except TransactionNotOpenError:
+                raise transaction.explain_end() from None
+            except AWAY as error:
+                # A commit begins only when all tasks have succeeded.
+                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
+            finally:
+                transaction.stop()
+        return report
 
 
 def _make_router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
@@ -193,7 +192,6 @@ class _SpreadRouter:
         self._next = partition
 
     def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Return the place in `segment_ids` for each row."""
         count = batch.num_rows
         parts = min(len(self.segment_ids), count)
         bounds = np.arange(parts + 1) * count // max(parts, 1)

@@ -33,7 +33,6 @@ class FormerRows:
     ends: Mapping[int, int]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows."""
         for partition in self.partitions:
             yield from self.reader.batches(partition)
 

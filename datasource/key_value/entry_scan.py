@@ -167,7 +167,6 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
     """One partition for each of the table's; the entries of a range are in the order of their keys."""
 
     def batches(self, partition: KeyPartition) -> Iterator[pa.RecordBatch]:
-        """Read what is wanted of one partition."""
         plan, left = self._plan, self._plan.limit
         rows = _Rows(plan)
         with borrow_connection(plan.config) as pravega:

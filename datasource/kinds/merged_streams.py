@@ -62,7 +62,6 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
     """The partitions of all streams, whose batches get the same columns in the same order."""
 
     def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
-        """Read one partition of one stream."""
         schema = arrow_schema(self._plan.output)
         for batch in self._plan.readers[partition.member].batches(partition.partition):
             yield self._conform(batch, schema, partition.member)

@@ -191,7 +191,6 @@ class DeadLetters:
         return sorted(segment.segment_id for segment in segments)
 
     def close(self) -> None:
-        """End the connection."""
         if self._appender is not None:
             self._appender.close()
             self._appender = None

@@ -31,7 +31,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql import options as o
 
-from ..commit_log.log_table import FIRST_BORDER_ROW, KEY_LENGTH, TABLE_NAME, encode_row, make_row_key
+from ..commit_log.log_table import FIRST_BORDER_ROW, TABLE_NAME, encode_row, make_row_key, write_in_table
 from ..workers.connections import hash_config
 
 LOG = logging.getLogger(__name__)
@@ -75,11 +75,7 @@ class NotedBorders:
             return
         try:
             with limit_retries(_SECONDS):
-                try:
-                    self._add(segment_id, head, borders)
-                except KeyValueTableNotFoundError:
-                    self._rows.create(1, KEY_LENGTH)
-                    self._add(segment_id, head, borders)
+                write_in_table(self._rows, lambda: self._add(segment_id, head, borders))
         except PermissionDeniedError as error:
             _REFUSED.put(self._user, True)
             LOG.debug("No borders are noted in scope %s: %s", self._stream.scope, error)

@@ -107,7 +107,6 @@ class PlannedScan:
 
     @property
     def reader(self) -> DataSourceReader:
-        """Return the reader of the partitions."""
         return self.source.reader
 
     @classmethod

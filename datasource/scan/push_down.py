@@ -50,7 +50,6 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
     """
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one partition of the other reader."""
         plan, left = self._plan, self._plan.limit
         sieve = Sieve(plan.conditions, plan.read)
         names = plan.read.fieldNames()

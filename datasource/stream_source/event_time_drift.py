@@ -21,6 +21,7 @@ from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
+from ..scan.event_times import has_passed
 from ..tables.stream_table import StreamTable
 from .frontier import Frontier
 
@@ -106,7 +107,7 @@ class EventTimePace:
             return None
         passed = self._passed
         if passed is not None and not (
-            passed.pravega is pravega and _is_passed(passed.mark, begins, passed.mark.ranges)
+            passed.pravega is pravega and has_passed(passed.mark, begins, passed.mark.ranges)
         ):
             passed = None  # a micro-batch before it, or a stream that was recreated
         newest = None if passed is None else passed.mark
@@ -115,11 +116,11 @@ class EventTimePace:
         marks = _read_marks(pravega, stream, 0 if passed is None else passed.end)
         for end, mark in marks:
             ranges |= mark.ranges
-            if not _is_passed(mark, unread, ranges):
+            if not has_passed(mark, unread, ranges):
                 ahead = itertools.chain([mark], _note_ranges((later for _, later in marks), ranges))
                 return TimeAhead(_BEFORE_ALL if newest is None else newest.time, frontier, ahead, ranges)
             newest = mark
-            everywhere = everywhere and _is_passed(mark, begins, ranges)
+            everywhere = everywhere and has_passed(mark, begins, ranges)
             if everywhere:
                 self._passed = _PassedMark(pravega, mark, end)
         return None
@@ -150,10 +151,6 @@ def _note_ranges(marks: Iterable[Watermark], ranges: _Ranges) -> Iterator[Waterm
     for mark in marks:
         ranges |= mark.ranges
         yield mark
-
-
-def _is_passed(mark: Watermark, offsets: Mapping[int, int], ranges: Mapping[int, tuple[float, float]]) -> bool:
-    return all(_find_place(mark, segment, ranges, offset + 1) <= offset for segment, offset in offsets.items())
 
 
 def _find_place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float, float]], beyond: int) -> int:

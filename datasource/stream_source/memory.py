@@ -63,7 +63,6 @@ class Admission:
 
     @property
     def bytes(self) -> int:
-        """Return the number of admitted bytes."""
         return sum(end - self.frontier.begins[segment] for segment, end in self.ends.items())
 
 
@@ -110,7 +109,6 @@ class SourceMemory:
         self._queries: Recent[str, QueryMemory] = Recent()
 
     def query(self, checkpoint: str) -> QueryMemory:
-        """Return the memory of the query with a checkpoint."""
         return self._queries.get(checkpoint, QueryMemory)
 
     def forget(self, checkpoint: str) -> None:

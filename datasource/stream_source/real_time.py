@@ -67,7 +67,6 @@ class FollowingReader(PlannedReader[FollowPlan, SlicePartition]):
     """One partition for each segment; all end when the batch ends, or when one of the segments is sealed."""
 
     def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
-        """Follow one segment."""
         context = TaskContext.get()
         until = None if context is None else context.getLocalProperty(UNTIL)
         assert until is not None, "the adapter's reader says when the batch ends"

@@ -107,7 +107,6 @@ class TableName:
 
     @property
     def is_changelog(self) -> bool:
-        """Return whether this names a changelog."""
         return self.part == CHANGELOG
 
     def __str__(self) -> str:

@@ -55,13 +55,10 @@ def test_one_key_at_a_time_as_java() -> None:
     assert {key: hash_key(key) for key in vectors} == vectors
 
 
-def test_many_keys_at_once_as_java() -> None:
-    vectors = java_keys()
-    assert hash_keys(list(vectors)).tolist() == list(vectors.values())
-
-
+@pytest.mark.parametrize("switch", ["0", "1"])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_arrow_keys_as_java(kind: pa.DataType) -> None:
+def test_many_keys_at_once_as_java(kind: pa.DataType, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.SWITCH, switch)
     vectors = {key: position for key, position in java_keys().items() if is_unicode(key)}
     array = pa.array(["ведущий", *vectors, "x"], kind)
     assert hash_keys(array.slice(1, len(vectors))).tolist() == list(vectors.values())
@@ -76,10 +73,9 @@ def test_few_and_many_long_keys_agree(count: int) -> None:
 
 def test_keys_over_the_limit() -> None:
     longest = "\U0001f600" * (MAX_KEY // 2)
-    assert hash_keys([longest]).tolist() == [hash_key(longest)]
-    for keys in (["a", longest + "x"], pa.array(["a", longest + "x"])):
-        with pytest.raises(InvalidRowError, match="key of row 1 has 65,537 characters; at most 65,536"):
-            hash_keys(keys)
+    assert hash_keys(pa.array([longest])).tolist() == [hash_key(longest)]
+    with pytest.raises(InvalidRowError, match="key of row 1 has 65,537 characters; at most 65,536"):
+        hash_keys(pa.array(["a", longest + "x"]))
 
 
 def test_table_keys_as_java() -> None:
@@ -90,7 +86,6 @@ def test_table_keys_as_java() -> None:
 @given(st.lists(st.text(max_size=60)))
 def test_all_ways_agree(keys: list[str]) -> None:
     expected = [hash_key(key) for key in keys]
-    assert hash_keys(keys).tolist() == expected
     assert hash_keys(pa.array(keys, pa.string())).tolist() == expected
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(native.SWITCH, "0")
@@ -103,35 +98,26 @@ def test_a_key_far_longer_than_the_others() -> None:
     assert hash_keys(pa.array(keys)).tolist() == [hash_key(key) for key in keys]
 
 
-@pytest.mark.parametrize("keys", [["a", None], pa.array(["a", None])])
-def test_null_keys_are_refused_with_their_row(keys: object) -> None:
+def test_null_keys_are_refused_with_their_row() -> None:
     with pytest.raises(InvalidRowError, match="row 1 is null"):
-        hash_keys(keys)
-
-
-def test_keys_that_are_no_strings_are_refused() -> None:
-    with pytest.raises(InvalidRowError, match="a int, not a string"):
-        hash_keys(["a", 1])
-    with pytest.raises(InvalidRowError, match="a int, not a string"):
-        hash_keys(pa.array([1, 2]))
+        hash_keys(pa.array(["a", None]))
 
 
 def test_no_keys() -> None:
-    assert hash_keys([]).tolist() == []
     assert hash_keys(pa.array([], pa.string())).tolist() == []
 
 
 def test_router_picks_by_range_and_a_boundary_goes_down() -> None:
     router = SegmentRouter([SegmentRange(7, 0.5, 1.0), SegmentRange(3, 0.0, 0.25), SegmentRange(5, 0.25, 0.5)])
     hashes = np.array([0.0, 0.1, 0.25, 0.2500001, 0.5, 0.75, 0.9999999])
-    assert router.route(hashes).tolist() == [3, 3, 3, 5, 5, 7, 7]
+    assert [router.segment_ids[place] for place in router.places(hashes)] == [3, 3, 3, 5, 5, 7, 7]
     assert router.segment_ids == [3, 5, 7]
 
 
 def test_router_takes_rounded_boundaries() -> None:
     third = 0.3333333333333333
     router = SegmentRouter([SegmentRange(0, 0.0, third), SegmentRange(1, 0.33333333333333337, 0.99999999)])
-    assert router.route(np.array([third, 0.34, 0.999999999])).tolist() == [0, 1, 1]
+    assert router.places(np.array([third, 0.34, 0.999999999])).tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_key_value_tables_are_read_under_the_name_of_their_segments(
     connect_as("admin").create_key_value_table(secure_scope, "table", 2, 8)
     reader = connect_as("reader")
     pretended = make_key_value_table_stream(secure_scope, "table")
-    assert reader.key_value_table_partitions(secure_scope, "table") == 2
+    assert reader.key_value_table_configuration(secure_scope, "table").partitions == 2
     assert reader.segment_location(pretended, 0).port > 0
     assert reader.delegation_token(pretended, Access.READ)
     failure(

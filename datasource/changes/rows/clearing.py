@@ -209,7 +209,6 @@ class Clearings:
     marks: set[Mark] = field(default_factory=set)
 
     def add(self, clearing: Clearing) -> None:
-        """Note a truncation or mark."""
         if isinstance(clearing, Mark):
             self.marks.add(clearing)
             return
@@ -219,7 +218,6 @@ class Clearings:
             moments.append(clearing.moment)
 
     def update(self, clearings: Iterable[Clearing]) -> None:
-        """Note all of these."""
         for clearing in clearings:
             self.add(clearing)
 
@@ -259,7 +257,6 @@ class AllClearings(Clearings):
     all: list[Truncation] = field(default_factory=list)
 
     def add(self, clearing: Clearing) -> None:
-        """Note a truncation or mark."""
         super().add(clearing)
         if isinstance(clearing, Truncation):
             self.all.append(clearing)

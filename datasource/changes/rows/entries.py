@@ -40,11 +40,9 @@ class EventLocations:
     lengths: Numbers
 
     def take(self, events: slice | Numbers) -> EventLocations:
-        """Return the locations of some events."""
         return EventLocations(self.segment, self.offsets[events], self.lengths[events])
 
     def without(self, events: Sequence[int]) -> EventLocations:
-        """Return the locations of all but these events."""
         return self.take(np.delete(np.arange(len(self.offsets)), events))
 
 

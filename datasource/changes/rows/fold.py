@@ -284,7 +284,6 @@ class LeftOut:
         self.first: tuple[int, int] | None = None
 
     def note(self, entries: pa.Table, left_out: Numbers) -> None:
-        """Note that these entries are left out."""
         if not len(left_out):
             return
         self.count += len(left_out)

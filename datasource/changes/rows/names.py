@@ -133,7 +133,6 @@ class Names:
         return self._origins[text]
 
     def origin_text(self, number: int) -> str | None:
-        """Return the origin with a number."""
         return self._texts[number] if number >= 0 else None
 
     @property

@@ -231,7 +231,6 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
             yield from super().read(partition)
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one partition of the other reader."""
         groups = self._groups()
         for batch in self._plan.reader.batches(partition):
             counts = find_counts(batch) if self._plan.counted else None

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -124,8 +125,9 @@ class Shop:
         """A key of the first or the second segment; events without key go to the first one."""
         current = self.pravega.controller.current_segments(self.stream)
         router, wanted = SegmentRouter(current), [each.segment_id for each in current][segment]
-        keys = (key for key in itertools.count() if router.route(hash_keys([json.dumps({"id": key})]))[0] == wanted)
-        return next(keys)
+        place = router.segment_ids.index(wanted)
+        texts = ((key, pa.array([json.dumps({"id": key})])) for key in itertools.count())
+        return next(key for key, text in texts if router.places(hash_keys(text))[0] == place)
 
     def write(self, *events: Record) -> None:
         write(self.pravega, self.stream, events)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -50,7 +51,9 @@ def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:
     turns = itertools.cycle(segment.segment_id for segment in current)
     blocks: dict[int, list[bytes]] = {segment.segment_id: [] for segment in current}
     for each in events:
-        segment = next(turns) if each.key is None else int(router.route(hash_keys([each.key]))[0])
+        segment = (
+            next(turns) if each.key is None else router.segment_ids[router.places(hash_keys(pa.array([each.key])))[0]]
+        )
         blocks[segment].append(bytes(4) + len(each.value).to_bytes(4, "big") + each.value)
     for segment, frames in blocks.items():
         if frames:
@@ -220,7 +223,8 @@ def test_inserted_rows_are_changes_beside_debeziums(
     }
     with connect(client_config) as pravega:
         current = pravega.controller.current_segments(stream)
-        where = int(SegmentRouter(current).route(hash_keys([f'{{"id":{there}}}']))[0])
+        router = SegmentRouter(current)
+        where = router.segment_ids[router.places(hash_keys(pa.array([f'{{"id":{there}}}'])))[0]]
     # Where Debezium's own events of this key are, so that their order tells which is later.
     assert segment.rpartition("/")[2].partition(".")[0] == str(where & 0xFFFFFFFF)
     properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {shown}").collect()}

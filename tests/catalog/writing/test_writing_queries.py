@@ -127,7 +127,7 @@ def test_one_that_was_aborted_meanwhile_is_not_used(query: Query) -> None:
     query.commit(1)
     ahead = query.ahead()
     assert ahead is not None
-    ahead.transaction._failure = ahead.transaction.explain_end()  # as the keep-alive learns it from the server
+    ahead.transaction.failure = ahead.transaction.explain_end()  # as the keep-alive learns it from the server
     begun = query.begin()
     assert begun.transaction.id != ahead.transaction.id
     begun.abort()

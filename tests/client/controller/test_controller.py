@@ -94,13 +94,13 @@ def test_a_scope_with_something_in_it_stays_and_stays_whole(controller: Controll
     controller.create_stream(Stream(scope, "one"), tagged)
     with pytest.raises(ScopeNotEmptyError, match="1 stream, 0 key-value tables"):
         controller.delete_scope(scope)
-    assert controller.list_streams(scope, "x") == ["one"]
+    assert controller.stream_configuration(Stream(scope, "one")) == tagged
     assert controller.create_key_value_table(scope, "table", 1, 8)
     controller.create_stream(Stream(scope, "two"), tagged)
     with pytest.raises(ScopeNotEmptyError, match="2 streams, 1 key-value table "):
         controller.delete_scope(scope)
     controller.update_stream(Stream(scope, "one"), StreamConfiguration())
-    assert controller.list_streams(scope, "x") == ["two"]
+    assert controller.stream_configuration(Stream(scope, "one")).tags == ()
 
 
 # Streams
@@ -133,7 +133,6 @@ def test_a_scope_that_is_not_there(controller: Controller, scope: str) -> None:
     missing = f"{scope}-x"
     calls = (
         lambda: controller.list_streams(missing),
-        lambda: controller.list_streams(missing, "tag"),
         lambda: controller.create_stream(Stream(missing, "s"), FIXED_TWO),
         lambda: controller.list_key_value_tables(missing),
         lambda: controller.create_key_value_table(missing, "t", 1, 8),
@@ -206,14 +205,6 @@ def test_settings_that_cannot_work(
 ) -> None:
     with pytest.raises(InvalidOptionError, match=reason):
         controller.create_stream(Stream(scope, "s"), configuration)
-
-
-def test_streams_by_tag(controller: Controller, scope: str) -> None:
-    for name, tags in (("one", ("x", "y")), ("two", ("y",)), ("three", ())):
-        controller.create_stream(Stream(scope, name), StreamConfiguration(tags=tags))
-    assert controller.list_streams(scope, "x") == ["one"]
-    assert controller.list_streams(scope, "y") == ["one", "two"]
-    assert controller.list_streams(scope, "z") == []
 
 
 def test_a_sealed_stream(controller: Controller, stream: Stream) -> None:
@@ -328,10 +319,10 @@ def test_a_key_value_table_comes_and_goes(controller: Controller, scope: str) ->
     assert controller.create_key_value_table(scope, "table", 3, 16, 8)
     assert not controller.create_key_value_table(scope, "table", 3, 16, 8)
     assert controller.list_key_value_tables(scope) == ["table"]
-    assert controller.key_value_table_partitions(scope, "table") == 3
+    assert controller.key_value_table_configuration(scope, "table").partitions == 3
     assert controller.segment_location(make_key_value_table_stream(scope, "table"), 0).port > 0
     controller.delete_key_value_table(scope, "table")
-    for call in (controller.key_value_table_partitions, controller.delete_key_value_table):
+    for call in (controller.key_value_table_configuration, controller.delete_key_value_table):
         with pytest.raises(KeyValueTableNotFoundError, match="'table'"):
             call(scope, "table")
 

@@ -241,7 +241,8 @@ def test_other_servers_are_told_apart_without_retries(answering: Make, answer: b
 def test_signs_of_life_are_skipped(answering: Make) -> None:
     info = b"\0\0\0\x0c\0\0\0\x1e\0\0\0\0\0\0\0\1\0\1a\1\0\0" + bytes(7) + b"\5" + bytes(7) + b"\x09"
     config = ClientConfig("tcp://localhost:9090")
-    endpoint = answering(wire.keep_alive() + wire.pack_hello() + wire.keep_alive() + wire.keep_alive() + info)
+    alive = b"\0\0\0\x64\0\0\0\0"
+    endpoint = answering(alive + wire.pack_hello() + alive + alive + info)
     with fixed_store(config, endpoint, 30) as store:
         assert store.segment_infos(NOWHERE, [0]) == {0: SegmentInfo(0, 9, False)}
 
@@ -259,7 +260,7 @@ def test_every_failure_has_its_error() -> None:
             raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert len(STREAM_REPLIES) == 19  # a new reply needs a look at `failure`
+    assert len(STREAM_REPLIES) == 17  # a new reply needs a look at `failure`
 
 
 def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:

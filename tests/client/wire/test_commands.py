@@ -16,7 +16,6 @@ from pyspark_pravega.client.wire.replies import (
     STREAM_REPLIES,
     AppendSetup,
     AuthTokenCheckFailed,
-    ConditionalCheckFailed,
     DataAppended,
     ErrorMessage,
     Hello,
@@ -25,7 +24,6 @@ from pyspark_pravega.client.wire.replies import (
     NoSuchSegment,
     OperationUnsupported,
     Reply,
-    SegmentAlreadyExists,
     SegmentAttribute,
     SegmentAttributeUpdated,
     SegmentIsSealed,
@@ -47,7 +45,6 @@ from pyspark_pravega.client.wire.table_replies import (
     TableKeysRemoved,
     TableRead,
     TableSegmentInfo,
-    TableSegmentNotEmpty,
 )
 from pyspark_pravega.errors import ProtocolError
 
@@ -61,7 +58,6 @@ def unhex(text: str) -> bytes:
 
 REQUESTS = [
     (wire.pack_hello(), "ffffff81 00000008 00000010 00000005"),
-    (wire.keep_alive(), "00000064 00000000"),
     (
         wire.read_segment(7, "a/b/0", 1024, 4096, "tok"),
         "00000009 00000020 0005612f622f30 0000000000000400 00001000 0003746f6b 0000000000000007",
@@ -123,7 +119,6 @@ REPLIES: list[tuple[Reply, str]] = [
         f"{WRITER_HEX} 0000000000000009 0000000000000008 0000000000000007 0000000000000064",
     ),
     (DataAppended(-1, WRITER, 9, -1, -1), f"{WRITER_HEX} 0000000000000009"),
-    (ConditionalCheckFailed(7, WRITER, 9), f"{WRITER_HEX} 0000000000000009 0000000000000007"),
     (
         SegmentRead(7, "a", 100, False, True, memoryview(b"xyz")),
         "000161 0000000000000064 00 01 00000003 78797a 0000000000000007",
@@ -142,7 +137,6 @@ REPLIES: list[tuple[Reply, str]] = [
     (WrongHost(7, "a", "h"), f"0000000000000007 000161 000168 {TRACE}"),
     (SegmentIsSealed(7, "a", 5), f"0000000000000007 000161 {TRACE} 0000000000000005"),
     (SegmentIsSealed(7, "a", -1), "0000000000000007 000161"),
-    (SegmentAlreadyExists(7, "a"), f"0000000000000007 000161 {TRACE}"),
     (NoSuchSegment(7, "a", 5), f"0000000000000007 000161 {TRACE} 0000000000000005"),
     (InvalidEventNumber(7, WRITER, 5), f"{WRITER_HEX} 0000000000000007 {TRACE} 0000000000000005"),
     (SegmentIsTruncated(7, "a", 10, 5), f"0000000000000007 000161 000000000000000a {TRACE} 0000000000000005"),
@@ -160,7 +154,6 @@ REPLIES: list[tuple[Reply, str]] = [
         TableRead(7, "a", (TableEntry(b"k", 3, b"vv"),)),
         "0000000000000007 000161 00000001 0000000d 00000001 6b 0000000000000003 00000006 00000002 7676",
     ),
-    (TableSegmentNotEmpty(7, "a"), f"0000000000000007 000161 {TRACE}"),
     (TableKeyDoesNotExist(7, "a"), f"0000000000000007 000161 {TRACE}"),
     (TableKeyBadVersion(7, "a"), f"0000000000000007 000161 {TRACE}"),
     (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
@@ -72,7 +73,8 @@ def timed(pravega: Pravega, quick_config: ClientConfig, _sweeper: Sweeper) -> It
             segments = 1 if stream is stopped else 2
             pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=segments)))
         router = SegmentRouter(pravega.controller.current_segments(uneven))
-        left = [key for key in range(KEYS) if int(router.route(hash_keys([f"key-{key}"]))[0]) == 0]
+        places = router.places(hash_keys(pa.array([f"key-{key}" for key in range(KEYS)])))
+        left = [key for key in range(KEYS) if router.segment_ids[places[key]] == 0]
         assert 0 < len(left) < KEYS
         write_minutes(pravega, {plain: 1, uneven: 1, scaled: 1, stopped: 1, going: 60})
         begins = {stream: dict(measure_tail(pravega, stream).positions) for stream in (stopped, going)}

@@ -77,7 +77,8 @@ def append(pravega: Pravega, stream: Stream, first: int, last: int) -> None:
     """Write rows as another program does: Spark's task slots are taken by the query."""
     segments = pravega.controller.current_segments(stream)
     keys = [f"p{id % 10}" for id in range(first, last)]
-    targets = SegmentRouter(segments).route(hash_keys(pa.array(keys)))
+    router = SegmentRouter(segments)
+    targets = [router.segment_ids[place] for place in router.places(hash_keys(pa.array(keys)))]
     for segment in segments:
         with SegmentAppender(pravega.segments, stream, segment.segment_id, uuid.uuid4()) as appender:
             for id in range(first, last):

@@ -23,7 +23,8 @@ final class Browsing {
   private final Tables catalog;
   private final Map<Integer, Future<Object>> ahead = new TreeMap<>();
   private final ThreadPoolExecutor threads =
-      new ThreadPoolExecutor(AT_ONCE, AT_ONCE, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Browsing::daemon);
+      new ThreadPoolExecutor(AT_ONCE, AT_ONCE, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
+          work -> Service.daemon("tables-ahead", work));
   private Identifier[] tables = {};
   private int next;
   private int run;
@@ -31,12 +32,6 @@ final class Browsing {
   Browsing(Tables catalog) {
     this.catalog = catalog;
     threads.allowCoreThreadTimeOut(true); // nobody says when a statement is over
-  }
-
-  private static Thread daemon(Runnable work) {
-    Thread thread = new Thread(work, "pravega-tables-ahead");
-    thread.setDaemon(true);
-    return thread;
   }
 
   /** Takes note of what is listed, if it is for a statement that loads what it has listed; returns it. */

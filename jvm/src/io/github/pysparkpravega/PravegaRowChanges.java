@@ -1,9 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.github.pysparkpravega.Requests.BeginChanges;
-import io.github.pysparkpravega.Requests.CommitChanges;
-import io.github.pysparkpravega.Requests.Condition;
+import io.github.pysparkpravega.Requests.*;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;

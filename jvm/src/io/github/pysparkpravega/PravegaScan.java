@@ -67,10 +67,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private PlannedRead plan(List<String> searched) {
     found = searched;
     int cores = SparkSession.active().leafNodeDefaultParallelism();
-    PlannedRead planned = table.planScan(ends -> table.isOfChanges()
-        ? new PlanChanges(table.handle(), columns, options, limit, ends, cores, found, every, conditions)
-        : new PlanScan(table.handle(), columns, options, limit, ends, cores, found, aggregation, every, conditions,
-            ofJoins, files));
+    PlannedRead planned = table.planScan(ends -> new PlanScan(table.handle(), columns, options, limit, ends, cores,
+        found, aggregation, every, conditions, ofJoins, files));
     ScansOfThread.note(table, identity, planned.ends());
     return planned;
   }

@@ -100,9 +100,6 @@ interface Requests {
       implements Request<boolean[]> {}
   record TakeAggregation(String table, StructType columns, Map<String, String> options, Aggregation aggregation,
       Aggregation written) implements Request<Boolean> {}
-  record PlanChanges(String table, StructType columns, Map<String, String> options, int limit, @OrNull JsonNode ends,
-      int cores, @OrNull List<String> found, @OrNull StructType every, List<Condition> conditions)
-      implements Request<PlannedRead> {}
 
   record StreamQuery(
       String table, @OrNull String id, StructType columns, Map<String, String> options, String checkpoint) {}

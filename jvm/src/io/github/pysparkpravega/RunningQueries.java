@@ -1,13 +1,7 @@
 package io.github.pysparkpravega;
 
-import io.github.pysparkpravega.Replies.QueryCommands;
-import io.github.pysparkpravega.Replies.QueryStart;
-import io.github.pysparkpravega.Replies.QueryStop;
-import io.github.pysparkpravega.Requests.QueryFacts;
-import io.github.pysparkpravega.Requests.QueryReport;
-import io.github.pysparkpravega.Requests.ReleaseQueries;
-import io.github.pysparkpravega.Requests.TendQueries;
-import io.github.pysparkpravega.Requests.WakeQueries;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.List;
@@ -50,7 +44,7 @@ final class RunningQueries {
     this.catalog = catalog;
     this.base = session;
     this.server = hostName() + ":" + ProcessHandle.current().pid() + "/" + UUID.randomUUID().toString().substring(0, 8);
-    daemon("queries-" + catalog, this::tend).start();
+    Service.daemon("queries-" + catalog, this::tend).start();
   }
 
   /** Runs the queries of catalogs whose conf says so. Called for every new session. */
@@ -178,7 +172,7 @@ final class RunningQueries {
   private void start(PravegaService service, QueryStart start) {
     RunningQuery query = new RunningQuery(service, start);
     queries.put(new Run(start.scope(), start.name(), start.epoch()), query);
-    daemon("run-query", () -> {
+    Service.daemon("run-query", () -> {
       query.start(() -> newSession(start.settings()));
       wake(service);
       query.awaitEnd();
@@ -207,7 +201,7 @@ final class RunningQueries {
     if (query.isOver()) {
       queries.remove(run);
     } else if (query.beginsToStop(stop.atOnce())) {
-      daemon("stop-query", query::stop).start();
+      Service.daemon("stop-query", query::stop).start();
     }
   }
 
@@ -217,12 +211,6 @@ final class RunningQueries {
     } catch (InterruptedException e) {
       // nobody interrupts these threads
     }
-  }
-
-  private static Thread daemon(String name, Runnable task) {
-    Thread thread = new Thread(task, "pravega-" + name);
-    thread.setDaemon(true);
-    return thread;
   }
 
   private static String hostName() {

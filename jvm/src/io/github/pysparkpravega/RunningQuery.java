@@ -1,9 +1,7 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.QueryStart;
-import io.github.pysparkpravega.Requests.HaveEnds;
-import io.github.pysparkpravega.Requests.QueryReport;
-import io.github.pysparkpravega.Requests.StreamRead;
+import io.github.pysparkpravega.Requests.*;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;

@@ -41,7 +41,7 @@ final class Service {
 
   private final String python;
   private final Process process;
-  private final ExecutorService requests = Executors.newSingleThreadExecutor(task -> daemon(task, "requests"));
+  private final ExecutorService requests = Executors.newSingleThreadExecutor(task -> daemon("catalog-service-requests", task));
   private final AtomicLong lastId = new AtomicLong();
   private final Map<Long, CompletableFuture<String>> pending = new ConcurrentHashMap<>();
   private volatile boolean answered = false;
@@ -71,11 +71,12 @@ final class Service {
               + ". Set PYSPARK_PYTHON or the catalog's 'python' conf to a Python that has pyspark-pravega installed.",
           e));
     }
-    daemon(this::readReplies, "replies").start();
+    daemon("catalog-service-replies", this::readReplies).start();
   }
 
-  private static Thread daemon(Runnable task, String name) {
-    Thread thread = new Thread(task, "pravega-catalog-service-" + name);
+  /** Returns a thread of this adapter, for which a JVM does not wait at its end. */
+  static Thread daemon(String name, Runnable task) {
+    Thread thread = new Thread(task, "pravega-" + name);
     thread.setDaemon(true);
     return thread;
   }
