@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.registry.registry_types import Compatibility, takes_policy_at_creation
+from pyspark_pravega.client.registry.registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.datasource.tables.stored_properties import (
@@ -87,18 +87,6 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
         rollover_size_bytes=settings.rollover_size or 0,
         timestamp_aggregation_timeout_ms=settings.event_time_timeout,
     )
-
-
-def choose_creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with."""
-    format = find_format(settings.format).registry_format
-    return get_policy(settings.compatibility) if takes_policy_at_creation(format) else Compatibility("AllowAny")
-
-
-def choose_later_policy(settings: TableSettings) -> Compatibility | None:
-    """Return the policy to set on the group afterwards, None if it was made with the right one."""
-    policy = get_policy(settings.compatibility)
-    return None if policy == choose_creation_policy(settings) else policy
 
 
 def get_policy(name: str) -> Compatibility:
