@@ -82,7 +82,7 @@ class LocalCluster:
     def __init__(self, directory: Path, state: ClusterState) -> None:
         self.directory = directory
         self.state = state
-        self._lifeline: processes.Lifeline | None = None
+        self._detach: Callable[[], None] = lambda: None
 
     @classmethod
     def start(  # noqa: PLR0913  (by keyword)
@@ -159,7 +159,7 @@ class LocalCluster:
             else:
                 cluster = cls._start(path, plan, ivy_settings, timeout, report)
                 if end_with_parent:
-                    cluster._lifeline = processes.attach_lifeline(path)
+                    cluster._detach = processes.attach_lifeline(path)
         return cluster
 
     @classmethod
@@ -190,8 +190,7 @@ class LocalCluster:
                 current = ClusterState.read(self.directory / "state.json")
                 if current is not None and current.started_at == self.state.started_at:
                     _clear(self.directory, current, report)
-        if self._lifeline is not None:
-            self._lifeline.detach()
+        self._detach()
 
     def __enter__(self) -> LocalCluster:
         return self
