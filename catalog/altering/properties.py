@@ -165,15 +165,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     traits = format_traits(table.format)
     if not traits.registered or traits.changes or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    pieces = take_snapshot(
-        pravega,
-        table.stream,
-        start=None,
-        end=None,
-        fail_on_data_loss=False,
-        measure_settled=lambda measure: measure(None),
-    )
-    for piece in pieces:
+    for piece in take_snapshot(pravega, table.stream, start=None, end=None, fail_on_data_loss=False):
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):
             continue

@@ -351,14 +351,7 @@ class Table(AlterableTable):
         """
         pravega, stream = self._catalog.pravega, self._check_supports("size").stream
         first = None if start is None else StreamCut.from_text(start)
-        slices = take_snapshot(
-            pravega,
-            stream,
-            start=first,
-            end=None,
-            fail_on_data_loss=False,
-            measure_settled=lambda measure: measure(None),
-        )
+        slices = take_snapshot(pravega, stream, start=first, end=None, fail_on_data_loss=False)
         segments = len(pravega.controller.current_segments(stream))
         return TableSize(segments, sum(piece.end - piece.start for piece in slices))
 

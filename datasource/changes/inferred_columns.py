@@ -31,9 +31,7 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
     change_format = find_change_format(format)
-    slices = take_snapshot(
-        pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
-    )
+    slices = take_snapshot(pravega, stream, start=None, end=None, fail_on_data_loss=False)
     return change_format.infer_columns(_read_tails(pravega, stream, _select_newest(pravega, stream, slices)), settings)
 
 

@@ -38,11 +38,12 @@ def take_snapshot(
     start: StreamCut | None,
     end: StreamCut | None,
     fail_on_data_loss: bool,
-    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]] | None = None,
 ) -> list[SegmentSlice]:
     """Return the non-empty slices between two cuts; None stands for the stream's present head and tail.
 
-    `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part.
+    `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part. It is
+    left out where that does not matter.
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
@@ -56,7 +57,7 @@ def take_snapshot(
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)
 
-    return measure(end) if end is not None else measure_settled(measure)
+    return measure(end) if end is not None or measure_settled is None else measure_settled(measure)
 
 
 def list_whole_segments(pravega: Pravega, stream: Stream, until: StreamCut | None = None) -> list[SegmentSlice]:
