@@ -48,7 +48,6 @@ _SECTIONS: dict[str, Callable[[Option[Any]], bool]] = {
 
 
 def render_page() -> str:
-    """Return the whole page."""
     left = list(OPTIONS.values())
     parts = [_INTRODUCTION]
     for title, belongs in _SECTIONS.items():

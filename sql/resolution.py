@@ -139,7 +139,6 @@ class Resolution:
                 self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
-        """Return the options that were collected."""
         secrets = frozenset(key for key in self._values if self._declarations[key].secret)
         return Options(self._values, self._texts, self._sources, secrets, self._names, frozenset(self._withheld))
 

@@ -321,13 +321,8 @@ def upsert(catalog: Catalog, described: TableDescription, rows: object, settings
 
 
 def _open_reader(rows: object) -> pa.RecordBatchReader:
-    match rows:
-        case pa.RecordBatchReader():
-            return rows
-        case pa.Table():
-            return rows.to_reader(max_chunksize=_ROWS)
-        case pa.RecordBatch():
-            return pa.RecordBatchReader.from_batches(rows.schema, [rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
     raise InvalidSchemaError(

@@ -88,6 +88,8 @@ class PravegaCatalog:
     backticks around parts that have `.` or other signs. `_` also means `-`. `stream$type` is the table of the events of
     one type, and `stream$changelog` that of the events of a table of changes.
 
+    The examples of the methods use the names of this one.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -179,8 +181,6 @@ class PravegaCatalog:
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090")
         >>> pravega.load_table("iot.sensor").schema.names
         ['id', 'temp']
         """
@@ -213,9 +213,6 @@ class PravegaCatalog:
 
         Examples
         --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
         >>> columns = pa.schema([("id", pa.int64()), ("temp", pa.float64())])
         >>> pravega.create_table("iot.sensor", columns, properties={"format": "avro", "routing-key": "id"})
         Table(pravega.iot.sensor: id, temp)

@@ -59,7 +59,6 @@ class Call:
     facts: QueryFacts | None = None
 
     def is_set(self, flag: Parameter) -> bool:
-        """Return whether a flag is true."""
         return self.arguments.get(flag.name) == "true"
 
     def require(self, name: str) -> str:

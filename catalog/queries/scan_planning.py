@@ -106,7 +106,6 @@ def _pickle_tasks(source: RowSource) -> PlannedTasks:
 
 
 def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
-    """Plan a scan of a table."""
     table = request.table
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()

@@ -80,7 +80,6 @@ class QueryState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the query has come to its end."""
         return self in (QueryState.FAILED, QueryState.FINISHED)
 
 

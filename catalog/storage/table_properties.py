@@ -78,7 +78,6 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
 
 
 def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
-    """Return the configuration of a new stream."""
     scaling, retention = settings.scaling, settings.retention
     return StreamConfiguration(
         scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),

@@ -60,7 +60,6 @@ class ScopeTotals:
 
 
 def select_names(names: Sequence[str], text: str) -> list[str]:
-    """Return the names that contain a text."""
     part = text.lower()
     return [name for name in names if part in name.lower()]
 

@@ -58,7 +58,6 @@ def list_conditions() -> list[type[errors.PravegaError]]:
 
 
 def render_page() -> str:
-    """Return the whole page."""
     return _INTRODUCTION + "\n".join(_render_section(kind) for kind in list_conditions())
 
 

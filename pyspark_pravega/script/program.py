@@ -173,11 +173,9 @@ class Signals:
             signal.raise_signal(number)
 
     def came(self) -> bool:
-        """Return whether a signal came."""
         return self._came is not None
 
     def name(self) -> str:
-        """Return the signal's name."""
         return self._came.name if self._came else ""
 
     def exit_code(self) -> int:
