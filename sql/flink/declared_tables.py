@@ -105,9 +105,8 @@ class DeclaredTable:
             f"ALTER TABLE {name} SET TBLPROPERTIES {streams}",
         ]
 
-    def name_target(self, options: TableOptions | None = None) -> str:
+    def name_target(self, options: TableOptions) -> str:
         """Return the target of INSERT INTO, with its options. Raises Untranslatable for a table without a sink."""
-        options = options or self.options
         if options.sink is None:
             raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
         hint = f" WITH {format_options(options.writing)}" if options.writing else ""
@@ -124,11 +123,8 @@ class DeclaredTable:
         )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
-    def build_relation(
-        self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None
-    ) -> str:
+    def build_relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions) -> str:
         """Return the relation for FROM, without an alias: with computed columns and, for a stream, the watermark."""
-        options = options or self.options
         if not options.sources:
             raise Untranslatable(f"The table {self.name} has no 'scan.streams', so it can only be written")
         if streaming and options.format in CHANGES:
