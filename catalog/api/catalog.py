@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -21,8 +20,7 @@ from pyspark_pravega.datasource.connecting import read_client_config, read_first
 from pyspark_pravega.datasource.insert.ledger import read_ledgers
 from pyspark_pravega.errors import ScopeExistsError, StreamExistsError
 from pyspark_pravega.sql.identifiers import check_catalog_name, is_internal, quote_all, split_name
-from pyspark_pravega.sql.keywords import convert_keywords
-from pyspark_pravega.sql.options import resolve
+from pyspark_pravega.sql.options import convert_keywords, resolve
 
 from ..creation.making import create
 from ..name_resolution import find_in_scope
@@ -107,9 +105,7 @@ class PravegaCatalog:
     def __enter__(self) -> PravegaCatalog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
