@@ -184,10 +184,6 @@ def _parse_plug_in(text: str) -> str:
     return text
 
 
-def _parse_plug_in_or_file(text: str) -> str:
-    return text if text.startswith("/") else _parse_plug_in(text)
-
-
 def between(option_type: OptionType[T], low_text: str, high_text: str | None = None) -> OptionType[T]:
     """Restrict an ordered type to two texts, both allowed, or from below only."""
     bounds = f"at least {low_text}" if high_text is None else f"{low_text} to {high_text}"
@@ -326,7 +322,9 @@ SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
 JSON_TEXT: OptionType[str] = OptionType("JSON", _parse_json)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
-PLUG_IN_OR_FILE: OptionType[str] = OptionType("path or `module:attribute`", _parse_plug_in_or_file)
+PLUG_IN_OR_FILE: OptionType[str] = OptionType(
+    "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)
+)
 
 
 def stream_cut(*names: str) -> OptionType[str]:

@@ -208,10 +208,6 @@ class Connections:
         with self._lock:
             connection.users -= 1
 
-    def __len__(self) -> int:
-        with self._lock:
-            return len(self._by_settings)
-
     def close(self) -> None:
         with self._lock:
             ended = list(self._by_settings.values())
