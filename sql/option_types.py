@@ -134,6 +134,21 @@ _DURATION_UNITS: Mapping[str, timedelta] = {
 }
 
 
+def format_duration(milliseconds: int) -> str:
+    """Return a duration as options write it, in the largest unit without a rest."""
+    return _format_amount(milliseconds, ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")))
+
+
+def format_byte_size(size: int) -> str:
+    """Return a number of bytes as options write it, in the largest unit without a rest."""
+    return _format_amount(size, ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b")))
+
+
+def _format_amount(amount: int, units: Sequence[tuple[int, str]]) -> str:
+    size, unit = next((size, unit) for size, unit in units if amount % size == 0)
+    return f"{amount // size}{unit}"
+
+
 def _parse_trigger(text: str) -> timedelta | str:
     words = " ".join(text.lower().replace("-", " ").split())
     if words in ("available now", "once"):

@@ -10,7 +10,6 @@ from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.datasource.tables.stored_properties import (
     CREATING_KEY,
-    format_duration,
     make_stored_properties,
     make_tags,
     read_own_properties,
@@ -19,11 +18,11 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import find_nearest
+from pyspark_pravega.sql.option_types import format_byte_size, format_duration
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
-_SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
 _WORD_OF_POLICY = re.compile("(?<=.)(?=[A-Z])")
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
@@ -164,7 +163,7 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
         properties["scaling.target-rate"] = str(scaling.target_rate)
         properties["scaling.factor"] = str(scaling.factor)
     if retention is not None:
-        write = format_duration if retention.kind == "time" else _format_size
+        write = format_duration if retention.kind == "time" else format_byte_size
         properties["retention.type"] = retention.kind
         properties["retention.minimum"] = write(retention.minimum)
         if retention.maximum is not None:
@@ -172,7 +171,7 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
     if configuration.timestamp_aggregation_timeout_ms:
         properties["event-time-timeout"] = format_duration(configuration.timestamp_aggregation_timeout_ms)
     if configuration.rollover_size_bytes:
-        properties["rollover-size"] = _format_size(configuration.rollover_size_bytes)
+        properties["rollover-size"] = format_byte_size(configuration.rollover_size_bytes)
     if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
         properties["tags"] = ",".join(sorted(tags))
     return properties
@@ -181,8 +180,3 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
 def make_place_properties(*streams: Stream) -> dict[str, str]:
     """Return the properties that name the streams of a table, whatever SQL calls it. No statement sets them."""
     return {"location": ", ".join(map(str, streams)), "is_managed_location": "true"}
-
-
-def _format_size(value: int) -> str:
-    size, unit = next((size, unit) for size, unit in _SIZES if value % size == 0)
-    return f"{value // size}{unit}"

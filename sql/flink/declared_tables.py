@@ -13,13 +13,14 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ..identifiers import quote, quote_all
+from ..option_types import format_duration
 from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, infer, remember, strip_type_arguments
 from .expressions.zones import Zone, measure_interval
 from .report import Findings, Untranslatable
-from .table_options import CHANGES, TableOptions, format_duration
+from .table_options import CHANGES, MILLISECOND, TableOptions
 
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
@@ -219,7 +220,8 @@ class DeclaredTable:
                 "properties 'event-time' and 'event-time.delay'"
             )
             return {}
-        return {"event-time": column, **({"event-time.delay": format_duration(length)} if length else {})}
+        milliseconds = -(-length // MILLISECOND)  # rounded up
+        return {"event-time": column, **({"event-time.delay": format_duration(milliseconds)} if length else {})}
 
     def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
