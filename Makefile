@@ -62,8 +62,8 @@ $(PROTO_TOOLS):
 	"$$(tools/find-python.sh)" -m venv $@
 	$@/bin/pip install --disable-pip-version-check --quiet "grpcio-tools==$(lastword $(subst -, ,$@))" || { rm -r $@; exit 1; }
 
-docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
-	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
+docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py tests/reference_pages.py $(STAMP) ## Renew the list of options in it
+	$(BIN)/python -m tests.reference_pages $@
 
 docs/spark-versions.md: tests/spark_versions.py $(wildcard tests/spark_results/*.json) $(STAMP) ## Renew the table of features in it
 	$(BIN)/python -m tests.spark_versions table $@
@@ -74,8 +74,8 @@ docs/debezium/reference.md: formats/changes/encodings/matrix.py tests/type_matri
 examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(STAMP) ## Make the notebook of the tutorial
 	$(BIN)/python -m tests.tutorial_notebook > $@
 
-docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors/condition_table.py $(STAMP) ## Regenerate the list of errors
-	$(BIN)/python -m pyspark_pravega.errors.condition_table > $@
+docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) tests/reference_pages.py $(STAMP) ## Renew the list of errors in it
+	$(BIN)/python -m tests.reference_pages $@
 
 .PHONY: lint
 lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Kubernetes, and Rust if there is a cargo

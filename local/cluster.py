@@ -82,7 +82,7 @@ class LocalCluster:
     def __init__(self, directory: Path, state: ClusterState) -> None:
         self.directory = directory
         self.state = state
-        self._lifeline: processes.Lifeline | None = None
+        self._detach: Callable[[], None] = lambda: None
 
     @classmethod
     def start(  # noqa: PLR0913  (by keyword)
@@ -103,32 +103,15 @@ class LocalCluster:
     ) -> LocalCluster:
         """Start a cluster and wait until it answers, or return the one that already runs in the directory.
 
-        Parameters
-        ----------
-        directory : Path or str, optional
-            Where its state and its logs go; by default in the user's state directory.
-        tls : bool
-            Use TLS on all ports, with a new certificate authority (`info.ca_file`).
-        auth : bool
-            Have users with passwords (`info.users`).
-        accounts : mapping of str to Account, optional
-            The users, by default `accounts.DEFAULT_ACCOUNTS`; implies `auth`.
-        heap : str
-            Memory for Pravega's JVM, e.g. `512m`, `2g`; without `storage` all data must fit into it.
-        storage : Path or str, optional
-            A directory for the data, instead of the heap; for more than about a gigabyte.
-        properties : mapping of str to str, optional
-            Further Pravega settings, by their full names.
-        certificate_lifetime : timedelta
-            How long the server certificate is valid (with `tls`).
-        ivy_settings : Path or str, optional
-            An Ivy settings file that names a mirror, in case jars must be fetched.
-        timeout : float
-            Seconds to wait until all servers answer.
-        end_with_parent : bool
-            Stop the cluster when this process ends, however it ends. A cluster that was already running is left alone.
-        report : callable
-            Receives progress, one line at a time.
+        `directory`: where its state and its logs go; by default in the user's state directory. `tls`: whether all ports
+        use TLS, with a new certificate authority (`info.ca_file`). `auth`: whether it has users with passwords
+        (`info.users`). `accounts`: the users, by default `accounts.DEFAULT_ACCOUNTS`; implies `auth`. `heap`: the
+        memory for Pravega's JVM, e.g. `512m`, `2g`; without `storage` all data must fit into it. `storage`: a directory
+        for the data, instead of the heap; for more than about a gigabyte. `properties`: further Pravega settings, by
+        their full names. `certificate_lifetime`: how long the server certificate is valid (with `tls`).
+        `ivy_settings`: an Ivy settings file that names a mirror, in case jars must be fetched. `timeout`: the seconds
+        to wait until all servers answer. `end_with_parent`: whether the cluster stops when this process ends, however
+        it ends; a cluster that was already running is left alone. `report`: receives progress, one line at a time.
 
         Raises SetupError if there is no Java, a jar cannot be fetched, a server does not start (the message has the end
         of its log), or a cluster of another kind already runs in the directory; InvalidOptionError if a heap size, user
@@ -159,7 +142,7 @@ class LocalCluster:
             else:
                 cluster = cls._start(path, plan, ivy_settings, timeout, report)
                 if end_with_parent:
-                    cluster._lifeline = processes.attach_lifeline(path)
+                    cluster._detach = processes.attach_lifeline(path)
         return cluster
 
     @classmethod
@@ -171,7 +154,6 @@ class LocalCluster:
 
     @property
     def info(self) -> ClusterInfo:
-        """Return what a client needs to use the cluster."""
         return self.state.info
 
     @property
@@ -190,8 +172,7 @@ class LocalCluster:
                 current = ClusterState.read(self.directory / "state.json")
                 if current is not None and current.started_at == self.state.started_at:
                     _clear(self.directory, current, report)
-        if self._lifeline is not None:
-            self._lifeline.detach()
+        self._detach()
 
     def __enter__(self) -> LocalCluster:
         return self

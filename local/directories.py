@@ -21,7 +21,6 @@ def find_cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def find_jar_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the directory of the fetched jars."""
     return find_cache_directory(environment) / "jars"
 
 

@@ -37,43 +37,24 @@ def find_free_ports() -> Ports:
     # All stay bound until the last one is found, so that no port is found twice.
     with ExitStack() as bound:
         for port in random.SystemRandom().sample(range(_FIRST, _LAST), _TRIES):
-            if _bind(port, bound):
-                chosen.append(port)
-                if len(chosen) == len(names):
-                    return Ports(**dict(zip(names, chosen, strict=True)))
+            listener = bound.enter_context(_open_socket())
+            try:
+                listener.bind(("", port))
+            except OSError:
+                continue
+            chosen.append(port)
+            if len(chosen) == len(names):
+                return Ports(**dict(zip(names, chosen, strict=True)))
     raise SetupError(
         f"found only {len(chosen)} of {len(names)} free TCP ports between {_FIRST} and {_LAST} "
         f"in {_TRIES} tries: stop programs that hold ports there"
     )
 
 
-def _bind(port: int, bound: ExitStack) -> bool:
-    """Bind the port on all interfaces, by IPv4 and, if there is IPv6, by IPv6, until `bound` is closed."""
-    families = [(socket.AF_INET, "0.0.0.0")]
-    if socket.has_ipv6:
-        families.append((socket.AF_INET6, "::"))
-    with ExitStack() as stack:
-        for family, address in families:
-            try:
-                listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            except OSError:
-                continue  # Python was built with IPv6, the kernel runs without it.
-            if family == socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
-                listener.bind((address, port))
-            except OSError:
-                if family == socket.AF_INET6 and not _has_ipv6():
-                    continue
-                return False
-        bound.push(stack.pop_all())
-    return True
-
-
-def _has_ipv6() -> bool:
-    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind(("::", 0))
-        except OSError:
-            return False
-    return True
+def _open_socket() -> socket.socket:
+    """Return a socket that is bound on all interfaces by IPv4 and, if there is IPv6, by IPv6 at once."""
+    if not socket.has_dualstack_ipv6():
+        return socket.socket(socket.AF_INET)
+    listener = socket.socket(socket.AF_INET6)
+    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return listener

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,25 +153,14 @@ def _wait_until_ended(processes: Sequence[ServerProcess], limit_s: float) -> boo
 
 
 # Kept, because garbage collection would close the pipe, and thereby stop the cluster.
-_attached: set[Lifeline] = set()
+_watchers: set[subprocess.Popen[bytes]] = set()
 
 
-class Lifeline:
-    """The owner's end of the pipe."""
+def attach_lifeline(directory: Path) -> Callable[[], None]:
+    """Stop the cluster of the directory when this process ends.
 
-    def __init__(self, watcher: subprocess.Popen[bytes]) -> None:
-        self._watcher = watcher
-
-    def detach(self) -> None:
-        """Close the pipe after the cluster was stopped; the watcher then has nothing to do and ends."""
-        if self._watcher.stdin is not None:
-            self._watcher.stdin.close()
-        self._watcher.wait()
-        _attached.discard(self)
-
-
-def attach_lifeline(directory: Path) -> Lifeline:
-    """Stop the cluster of the directory when this process ends."""
+    Returns what detaches the lifeline after the cluster was stopped: the watcher then has nothing to do, and ends.
+    """
     watcher = subprocess.Popen(
         [sys.executable, "-m", "pyspark_pravega.local.lifeline_watcher", str(directory)],
         stdin=subprocess.PIPE,
@@ -179,6 +168,10 @@ def attach_lifeline(directory: Path) -> Lifeline:
         # Ctrl-C in the owner's terminal must not end the watcher before the owner.
         start_new_session=True,
     )
-    attached = Lifeline(watcher)
-    _attached.add(attached)
-    return attached
+    _watchers.add(watcher)
+
+    def detach() -> None:
+        watcher.communicate()  # closes the pipe
+        _watchers.discard(watcher)
+
+    return detach

@@ -74,7 +74,6 @@ class ClassArchive:
 
 
 def find_server_archive(server: str, java: Java, class_path: Sequence[Path]) -> ClassArchive:
-    """Return the archive of a server that runs on this Java and class path."""
     return ClassArchive.locate(server, [java.build, *map(str, class_path)])
 
 

@@ -71,18 +71,15 @@ class ServerSettings:
 
     @property
     def controller_uri(self) -> str:
-        """Return the address of the controller."""
         scheme = "tcp" if self.certificates is None else "tls"
         return f"{scheme}://localhost:{self.ports.controller}"
 
     @property
     def registry_uri(self) -> str:
-        """Return the address of the schema registry."""
         return f"{self._http}://localhost:{self.ports.registry}"
 
     @property
     def rest_uri(self) -> str:
-        """Return the address of the controller's REST interface."""
         return f"{self._http}://localhost:{self.ports.controller_rest}"
 
     @property

@@ -55,7 +55,6 @@ class ClusterState:
 
     @property
     def tls(self) -> bool:
-        """Return whether the servers use TLS."""
         return self.info.ca_file is not None
 
     @property
@@ -73,11 +72,9 @@ class ClusterState:
         return self.ready and len(self.alive()) == len(self.processes) > 0
 
     def with_server(self, name: str, process: ServerProcess, recordings: Mapping[str, str]) -> Self:
-        """Return this state with one more server."""
         return replace(self, processes={**self.processes, name: process}, recordings={**self.recordings, **recordings})
 
     def write(self, path: Path) -> None:
-        """Write the file."""
         write_private(path, json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode("utf-8"))
 
     @classmethod

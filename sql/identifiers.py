@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from pyspark_pravega.errors import InvalidNameError
 
@@ -72,21 +73,6 @@ def replace_hyphens(name: str) -> str:
     return other if hyphenate(other) == name else name
 
 
-def check_new_scope(name: str) -> None:
-    """Raise InvalidNameError unless a scope of this name can be created and opened by every client."""
-    _check_new("scope", name, MAX_SCOPE_NAME)
-
-
-def check_new_stream(name: str) -> None:
-    """Raise InvalidNameError unless a stream of this name can be created and opened by every client."""
-    _check_new("stream", name, MAX_STREAM_NAME)
-
-
-def check_new_view(name: str) -> None:
-    """Raise InvalidNameError unless a stream of this name could be created: views are named like tables."""
-    _check_new("view", name, MAX_STREAM_NAME)
-
-
 def check_catalog_name(catalog: str) -> None:
     """Raise InvalidNameError unless Spark can use the name for a catalog."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
@@ -109,7 +95,8 @@ def ask_did_you_mean(name: str | None) -> str:
     return "" if name is None else f" Did you mean {name}?"
 
 
-def _check_new(kind: str, name: str, limit: int) -> None:
+def _check_new(kind: str, limit: int, name: str) -> None:
+    """Raise InvalidNameError unless something of this name can be created and opened by every client."""
     if not name:
         raise InvalidNameError(f"The name of a {kind} may not be empty.")
     if len(name) > limit:
@@ -133,6 +120,11 @@ def _check_new(kind: str, name: str, limit: int) -> None:
             f"The {kind} name {quote(name)} means a folder in the paths that Pravega builds from names, so nothing "
             "could be written to it. Choose another name."
         )
+
+
+check_new_scope = partial(_check_new, "scope", MAX_SCOPE_NAME)
+check_new_stream = partial(_check_new, "stream", MAX_STREAM_NAME)
+check_new_view = partial(_check_new, "view", MAX_STREAM_NAME)  # views are named like tables
 
 
 def _suggest(name: str) -> str:

@@ -81,7 +81,7 @@ _INSTEAD = {
 }
 """Keys of others that have no counterpart here, with what to do instead."""
 
-_MORE = {
+REMARKS = {
     "startingoffsets": "'earliest' and 'latest' are valid here too; instead of offsets, give a stream cut from the "
     "metadata table stream_cuts.",
     "subscribe": "The name of a table says it already: leave it out there.",
@@ -96,11 +96,6 @@ _MORE = {
 def find_replacement(key: str) -> str | None:
     """Return what to do instead of an option of another system without a counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
-
-
-def find_remark(key: str) -> str | None:
-    """Return a remark on an option of another system that has a counterpart here; None if there is no remark."""
-    return _MORE.get(key)
 
 
 METADATA_TABLES = {

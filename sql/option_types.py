@@ -134,6 +134,21 @@ _DURATION_UNITS: Mapping[str, timedelta] = {
 }
 
 
+def format_duration(milliseconds: int) -> str:
+    """Return a duration as options write it, in the largest unit without a rest."""
+    return _format_amount(milliseconds, ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")))
+
+
+def format_byte_size(size: int) -> str:
+    """Return a number of bytes as options write it, in the largest unit without a rest."""
+    return _format_amount(size, ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b")))
+
+
+def _format_amount(amount: int, units: Sequence[tuple[int, str]]) -> str:
+    size, unit = next((size, unit) for size, unit in units if amount % size == 0)
+    return f"{amount // size}{unit}"
+
+
 def _parse_trigger(text: str) -> timedelta | str:
     words = " ".join(text.lower().replace("-", " ").split())
     if words in ("available now", "once"):
@@ -182,10 +197,6 @@ def _parse_plug_in(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise ValueError("expected module:attribute, for example mycompany.pravega_login:Credentials")
     return text
-
-
-def _parse_plug_in_or_file(text: str) -> str:
-    return text if text.startswith("/") else _parse_plug_in(text)
 
 
 def between(option_type: OptionType[T], low_text: str, high_text: str | None = None) -> OptionType[T]:
@@ -333,7 +344,9 @@ SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
 JSON_TEXT: OptionType[str] = OptionType("JSON", _parse_json)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
-PLUG_IN_OR_FILE: OptionType[str] = OptionType("path or `module:attribute`", _parse_plug_in_or_file)
+PLUG_IN_OR_FILE: OptionType[str] = OptionType(
+    "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)
+)
 
 
 def stream_cut(*names: str) -> OptionType[str]:

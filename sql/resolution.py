@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .names_elsewhere import OURS, TIME_TRAVEL, find_remark, find_replacement
+from .names_elsewhere import OURS, REMARKS, TIME_TRAVEL, find_replacement
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -140,7 +140,6 @@ class Resolution:
                 self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
-        """Return the options that were collected."""
         secrets = frozenset(key for key in self._values if self._declarations[key].secret)
         return Options(self._values, self._texts, self._sources, secrets, self._names, frozenset(self._withheld))
 
@@ -185,7 +184,7 @@ class Resolution:
             if use is SettableAs.READ:
                 hint = _suggest_time_travel(key) or hint
             sentence = f"There is no {use.describe()} '{shorten(name)}'{shown}."
-            refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, find_remark(key))))
+            refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, REMARKS.get(key))))
         elif use is SettableAs.PROPERTY and option.connection:
             refused[
                 f"'{name}' cannot be a table property: it belongs to the user who connects, and table properties"

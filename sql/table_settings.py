@@ -146,7 +146,6 @@ def describe_missing_event_time(options: o.Options) -> str:
 
 
 def count_milliseconds(duration: timedelta) -> int:
-    """Return a duration in milliseconds."""
     return duration // timedelta(milliseconds=1)
 
 

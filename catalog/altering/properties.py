@@ -170,8 +170,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     traits = format_traits(table.format)
     if not traits.registered or traits.changes or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    pieces = drop_empty(list_whole_segments(pravega, table.stream))
-    for piece in pieces:
+    for piece in drop_empty(list_whole_segments(pravega, table.stream)):
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):
             continue

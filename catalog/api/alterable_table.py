@@ -101,10 +101,7 @@ class AlterableTable(DescribedTable):
 
         Examples
         --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> pravega.load_table("iot.sensor").add_column(pa.field("note", pa.string()))
+        >>> table.add_column(pa.field("note", pa.string()))
         """
         if not isinstance(field, pa.Field):
             raise UnsupportedTypeError(

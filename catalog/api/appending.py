@@ -135,7 +135,7 @@ def _check_names(schema: pa.Schema, columns: StructType) -> None:
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if types.is_nested(array.type) and _has_decimals(target):
+    if types.is_nested(array.type) and _contains(target, types.is_decimal):
         return _cast_nested(array, target)
     if types.is_decimal(target) and (types.is_decimal(array.type) or types.is_integer(array.type)):
         return _cast_decimals(array, target)
@@ -151,8 +151,10 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.array(rounded, target)
 
 
-def _has_decimals(type: pa.DataType) -> bool:
-    return types.is_decimal(type) or any(_has_decimals(type.field(index).type) for index in range(type.num_fields))
+def _contains(type: pa.DataType, is_wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Return whether a type, or one within it, is of some kind."""
+    parts = (type.field(index).type for index in range(type.num_fields))
+    return is_wanted(type) or any(_contains(part, is_wanted) for part in parts)
 
 
 def _cast_nested(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -230,7 +232,7 @@ def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
 def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
     """Yield what is found in each map column within an array. `rows` gives the column's row for each value."""
     kind = array.type
-    if not _has_maps(kind):
+    if not _contains(kind, types.is_map):
         return
     if types.is_struct(kind):
         present = array.is_valid()
@@ -267,10 +269,6 @@ def _find_first_repeated(
     again[first] = False
     index = int(np.flatnonzero(again)[0])
     return int(rows[index]), keys[index].as_py()
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    return types.is_map(kind) or any(_has_maps(kind.field(index).type) for index in range(kind.num_fields))
 
 
 _ROWS = 16_384
@@ -321,13 +319,8 @@ def upsert(catalog: Catalog, described: TableDescription, rows: object, settings
 
 
 def _open_reader(rows: object) -> pa.RecordBatchReader:
-    match rows:
-        case pa.RecordBatchReader():
-            return rows
-        case pa.Table():
-            return rows.to_reader(max_chunksize=_ROWS)
-        case pa.RecordBatch():
-            return pa.RecordBatchReader.from_batches(rows.schema, [rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
     raise InvalidSchemaError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -21,8 +20,7 @@ from pyspark_pravega.datasource.connecting import read_client_config, read_first
 from pyspark_pravega.datasource.insert.ledger import read_ledgers
 from pyspark_pravega.errors import ScopeExistsError, StreamExistsError
 from pyspark_pravega.sql.identifiers import check_catalog_name, is_internal, quote_all, split_name
-from pyspark_pravega.sql.keywords import convert_keywords
-from pyspark_pravega.sql.options import resolve
+from pyspark_pravega.sql.options import convert_keywords, resolve
 
 from ..creation.making import create
 from ..name_resolution import find_in_scope
@@ -88,6 +86,8 @@ class PravegaCatalog:
     backticks around parts that have `.` or other signs. `_` also means `-`. `stream$type` is the table of the events of
     one type, and `stream$changelog` that of the events of a table of changes.
 
+    The examples of the methods use the names of this one.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -105,9 +105,7 @@ class PravegaCatalog:
     def __enter__(self) -> PravegaCatalog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -179,8 +177,6 @@ class PravegaCatalog:
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090")
         >>> pravega.load_table("iot.sensor").schema.names
         ['id', 'temp']
         """
@@ -213,9 +209,6 @@ class PravegaCatalog:
 
         Examples
         --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
         >>> columns = pa.schema([("id", pa.int64()), ("temp", pa.float64())])
         >>> pravega.create_table("iot.sensor", columns, properties={"format": "avro", "routing-key": "id"})
         Table(pravega.iot.sensor: id, temp)

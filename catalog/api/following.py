@@ -40,13 +40,6 @@ class NewRows:
     A program that stores `position` together with its results continues after these rows when it starts again.
 
     `rows`: the rows. `position`: the position after them, for `Table.follow(position=...)`.
-
-    Examples
-    --------
-    >>> from pyspark_pravega.catalog import connect
-    >>> pravega = connect(controller_uri="tcp://localhost:9090")
-    >>> for new in pravega.load_table("iot.sensor").follow(available_now=True):
-    ...     print(new.rows.num_rows, new.position)
     """
 
     rows: pa.Table

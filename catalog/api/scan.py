@@ -68,12 +68,7 @@ class ScanTask:
     condition: pc.Expression | None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows of the task.
-
-        Yields
-        ------
-        pyarrow.RecordBatch
-            Some of the rows.
+        """Yield the rows of the task, batch by batch.
 
         Raises MalformedEventError with the event if one does not fit the table, and other PravegaErrors of the servers.
         """

@@ -75,6 +75,8 @@ class TableVersion:
 class Table(AlterableTable):
     """A table of a catalog, as it was when it was loaded; `refresh` loads it again.
 
+    In the examples of the methods, `table` is the one loaded here, and `customers` is a table of changes.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -112,10 +114,6 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> import pyarrow.compute as pc
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> table = pravega.load_table("iot.sensor")
         >>> hot = table.scan(["id", "temp"], filter=pc.field("temp") > 30).to_arrow()
         >>> before = table.scan(as_of=1).count()
         """
@@ -149,9 +147,6 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> table = pravega.load_table("iot.sensor")
         >>> table.changes(start=2).to_arrow().column("_change_type").to_pylist()
         ['insert', 'insert']
         """
@@ -166,9 +161,6 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> table = pravega.load_table("iot.sensor")
         >>> table.inspect("segments").column("number").to_pylist()
         [0]
         """
@@ -209,10 +201,7 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> pravega.load_table("iot.sensor").append(pa.table({"id": [1, 2], "temp": [20.5, 31.0]}))
+        >>> table.append(pa.table({"id": [1, 2], "temp": [20.5, 31.0]}))
         2
         """
         described = self._named.load_table({}, writing=True)
@@ -231,10 +220,7 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> pravega.load_table("shop.customers").upsert(pa.table({"id": [1], "name": ["Ada"]}))
+        >>> customers.upsert(pa.table({"id": [1], "name": ["Ada"]}))
         1
         """
         return upsert(self._catalog, self._named.load_table({}, writing=True), rows, options or {})
@@ -253,10 +239,7 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> import pyarrow.compute as pc
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> pravega.load_table("shop.customers").delete(pc.field("credit") < 0)
+        >>> customers.delete(pc.field("credit") < 0)
         1
         """
         described = self._named.load_table({}, writing=True)
@@ -285,19 +268,14 @@ class Table(AlterableTable):
         whether reading ends with what exists now. `timeout`: the seconds without new rows after which reading ends; by
         default it never does. `options`: read options of docs/options.md.
 
-        Yields
-        ------
-        NewRows
-            Rows, with the position after them.
+        Yields rows, with the position after them.
 
         Raises DataLossError if events were removed before they were read, CheckpointError if the position belongs to
         another stream.
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> for new in pravega.load_table("iot.sensor").follow(timeout=10):
+        >>> for new in table.follow(timeout=10):
         ...     print(new.rows.num_rows, new.position)
         """
         settings = {**(options or {}), **make_bound_options(start, None)}
@@ -316,9 +294,6 @@ class Table(AlterableTable):
 
         Examples
         --------
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> table = pravega.load_table("iot.sensor")
         >>> for version in table.history(newest=2):
         ...     print(version.version, version.operation, version.rows)
         """
@@ -351,13 +326,7 @@ class Table(AlterableTable):
         """
         pravega, stream = self._catalog.pravega, self._check_supports("size").stream
         first = None if start is None else StreamCut.from_text(start)
-        slices = take_snapshot(
-            pravega,
-            stream,
-            (first, None),
-            fail_on_data_loss=False,
-            measure_settled=lambda measure: measure(None),
-        )
+        slices = take_snapshot(pravega, stream, (first, None), fail_on_data_loss=False)
         segments = len(pravega.controller.current_segments(stream))
         return TableSize(segments, sum(piece.end - piece.start for piece in slices))
 

@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.registry.registry_types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.registry_types import (
+    Compatibility,
+    GroupProperties,
+    SchemaInfo,
+    takes_policy_at_creation,
+)
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
@@ -152,18 +157,19 @@ def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: l
 
     The rules of a joined group stay as they are, except those of a group that was `begun` and has no schema yet.
     """
-    name, settings = declared.stream.name, declared.settings
-    new_policy = table_properties.choose_creation_policy(settings)
+    name, settings, format = declared.stream.name, declared.settings, declared.registry_format
+    policy = table_properties.get_policy(settings.compatibility)
+    first_policy = policy if takes_policy_at_creation(format) else Compatibility("AllowAny")
     try:
-        registry.create_group(name, GroupProperties(declared.registry_format, new_policy))
+        registry.create_group(name, GroupProperties(format, first_policy))
         undo.append(lambda: registry.delete_group(name))
-        if (policy := table_properties.choose_later_policy(settings)) is not None:
+        if policy != first_policy:
             registry.set_compatibility(name, policy)
     except SchemaExistsError:
         _check_format(registry.group(name).format, settings)
         _check_type(registry, declared.stream, declared.format.type_name(declared.schema_text))
         if begun and not registry.latest_schemas(name):
-            registry.set_compatibility(name, table_properties.get_policy(settings.compatibility))
+            registry.set_compatibility(name, policy)
 
 
 def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo]) -> None:

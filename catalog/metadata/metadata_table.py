@@ -37,7 +37,6 @@ def metadata_table(*columns: StructField) -> Callable[[Read], MetadataTable]:
 
 
 def column(name: str, type: DataType, comment: str, *, nullable: bool = True) -> StructField:
-    """Return a column with a comment."""
     return StructField(name, type, nullable, {"comment": comment})
 
 

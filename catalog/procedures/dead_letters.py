@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, check_target
-from pyspark_pravega.datasource.scan.reader import SegmentScanReader
+from pyspark_pravega.datasource.scan.reader import read_in_process
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -148,12 +148,9 @@ class _Letters:
         read = {o.START_STREAM_CUT.key: start.to_text(), o.END_STREAM_CUT.key: end.to_text()}
         # Whatever properties the table has: each letter counts, and a bad one is an error.
         letters = open_table(self._catalog.pravega, self._letters, self._catalog.options(read=read))
-        reader = letters.plan_scan(ScanRequest(columns)).reader
-        assert isinstance(reader, SegmentScanReader)
         source = str(self._source.stream)
-        for partition in reader.planned:
-            for batch in reader.batches(partition):
-                yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
+        for batch in read_in_process(letters.plan_scan(ScanRequest(columns))):
+            yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
 
 
 def _has_offset(offsets: _Offsets | None, offset: int) -> bool:

@@ -10,10 +10,10 @@ from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.lake.columns import make_lake_schema
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
-from pyspark_pravega.datasource.lake.opening import check_defaults, check_identity, find_lake_name, require_catalog
-from pyspark_pravega.datasource.positions.history import History
+from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
+from pyspark_pravega.datasource.lake.open_lake import check_defaults, check_identity, find_lake_name, require_catalog
+from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable

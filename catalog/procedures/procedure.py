@@ -63,7 +63,6 @@ class Call:
     done: TasksDone | None = None
 
     def is_set(self, flag: Parameter) -> bool:
-        """Return whether a flag is true."""
         return self.arguments.get(flag.name) == "true"
 
     def require(self, name: str) -> str:

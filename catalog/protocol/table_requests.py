@@ -327,7 +327,6 @@ class RenameView(Identifier):
 
     @property
     def new(self) -> Identifier:
-        """Return the new name as one value."""
         return Identifier(self.new_namespace, self.new_name)
 
 

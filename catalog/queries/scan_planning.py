@@ -107,7 +107,6 @@ def pickle_tasks(source: RowSource) -> PlannedTasks:
 
 
 def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
-    """Plan a scan of a table, or of its changes."""
     table = request.table
     if table.asked.changes is not None:
         return _plan_changes(catalog, request)

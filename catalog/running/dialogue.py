@@ -72,7 +72,6 @@ class Commands:
     """Collects commands."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Begin without commands."""
         self._catalog = catalog
         self._start: list[QueryStart] = []
         self._stop: dict[Run, QueryStop] = {}
@@ -106,7 +105,6 @@ class Commands:
         self._stop[run] = QueryStop(*run, at_once or (earlier is not None and earlier.at_once))
 
     def all(self) -> QueryCommands:
-        """Return the commands."""
         return QueryCommands(tuple(self._start), tuple(self._stop.values()))
 
 

@@ -26,57 +26,40 @@ from ..storage.scope_table import Row, RowKind, ScopeTable
 
 
 class EmptyScopes:
-    """The scopes in which the user of a connection found no queries, and when. Thread-safe.
+    """The scopes in which the users of connections found no queries, and when. Thread-safe.
 
-    What this process writes is known at once. What another process writes into such a scope is seen after the time that
-    `select` is given.
+    What this process writes is known at once, to all connections. What another process writes into such a scope is seen
+    after the time that `select` is given.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._empty: dict[str, float] = {}
+        self._empty: WeakKeyDictionary[Pravega, dict[str, float]] = WeakKeyDictionary()
+        """By connection, because users with other rights find other queries."""
         self._written: dict[str, float] = {}
 
-    def select(self, scopes: Sequence[str], age: float) -> list[str]:
+    def select(self, pravega: Pravega, scopes: Sequence[str], age: float) -> list[str]:
         """Return the scopes to ask: all except those that were empty within the last `age` seconds."""
         oldest = time.monotonic() - age
         with self._lock:
-            # Scopes that are dropped are forgotten.
-            self._empty = {scope: self._empty[scope] for scope in scopes if scope in self._empty}
-            return [scope for scope in scopes if self._empty.get(scope, oldest) <= oldest]
+            moments, written = self._empty.get(pravega, {}), self._written
+            # Scopes that were dropped, or written to since, are forgotten.
+            empty = {scope: moments[scope] for scope in scopes if moments.get(scope, 0.0) > written.get(scope, 0.0)}
+            self._empty[pravega] = empty
+            return [scope for scope in scopes if empty.get(scope, oldest) <= oldest]
 
-    def note_empty(self, scope: str, moment: float) -> None:
+    def note_empty(self, pravega: Pravega, scope: str, moment: float) -> None:
         """Note a scope without queries. `moment` is when it was asked, by the monotonic clock."""
         with self._lock:
-            if self._written.get(scope, moment) <= moment:
-                self._empty[scope] = moment
+            self._empty.setdefault(pravega, {})[scope] = moment
 
     def note_written(self, scope: str) -> None:
-        """Note that a query was written into a scope."""
+        """Note that this process wrote a query into a scope."""
         with self._lock:
             self._written[scope] = time.monotonic()
-            self._empty.pop(scope, None)
 
 
-_lock = threading.Lock()
-_by_connection: WeakKeyDictionary[Pravega, EmptyScopes] = WeakKeyDictionary()
-"""By connection, because users with other rights find other queries."""
-
-
-def find_empty_scopes(pravega: Pravega) -> EmptyScopes:
-    """Return what a connection remembers."""
-    with _lock:
-        return _by_connection.setdefault(pravega, EmptyScopes())
-
-
-def note_written(scope: str) -> None:
-    """Note that this process wrote a query into a scope, for all connections."""
-    with _lock:
-        scopes = list(_by_connection.values())
-    for empty in scopes:
-        empty.note_written(scope)
-
-
+_EMPTY_SCOPES = EmptyScopes()
 EMPTY_SECONDS = 20.0
 """For how long a scope without queries is not asked again: queries that other servers start there show by then."""
 _THREADS = 16
@@ -97,7 +80,6 @@ class QueryState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the query has come to its end."""
         return self in (QueryState.FAILED, QueryState.FINISHED)
 
 
@@ -181,7 +163,6 @@ class KeptQueries:
     def __init__(self, catalog: Catalog) -> None:
         """Send nothing yet."""
         self._catalog = catalog
-        self._empty = find_empty_scopes(catalog.pravega)
 
     def all(self, age: float = EMPTY_SECONDS) -> list[KeptQuery]:
         """Return all queries, by name.
@@ -193,7 +174,7 @@ class KeptQueries:
 
     def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
         """Return the scopes to ask for queries, without those that had none within the last `age` seconds."""
-        return self._empty.select(scopes, age)
+        return _EMPTY_SCOPES.select(self._catalog.pravega, scopes, age)
 
     def scopes(self) -> list[str]:
         """Return the scopes that may have queries."""
@@ -206,10 +187,10 @@ class KeptQueries:
         try:
             rows += self._table(scope).rows(RowKind.QUERY)
         except PermissionDeniedError:
-            self._empty.note_empty(scope, moment)
+            _EMPTY_SCOPES.note_empty(self._catalog.pravega, scope, moment)
             raise
         if not rows:
-            self._empty.note_empty(scope, moment)
+            _EMPTY_SCOPES.note_empty(self._catalog.pravega, scope, moment)
         return [kept for row in rows if (kept := _read_or_skip(scope, row)) is not None]
 
     def find(self, name: str) -> list[KeptQuery]:
@@ -244,7 +225,7 @@ class KeptQueries:
         try:
             self._table(scope).change(RowKind.QUERY, name, make_changed)
         finally:
-            note_written(scope)
+            _EMPTY_SCOPES.note_written(scope)
         return changed[-1]
 
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:

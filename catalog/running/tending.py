@@ -311,7 +311,6 @@ class QueryServers:
     """The servers that this process answers, one for each catalog of a driver. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin without servers."""
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, str], tuple[QueryServer, dict[str, str]]] = {}
 

@@ -208,13 +208,7 @@ class Connections:
         with self._lock:
             connection.users -= 1
 
-    def __len__(self) -> int:
-        """Count the connections."""
-        with self._lock:
-            return len(self._by_settings)
-
     def close(self) -> None:
-        """Close all connections."""
         with self._lock:
             ended = list(self._by_settings.values())
             self._by_settings.clear()

@@ -56,7 +56,6 @@ def delete_stream(catalog: Catalog, stream: Stream) -> None:
 
 
 def delete_if_there(catalog: Catalog, stream: Stream) -> None:
-    """Delete a stream if there is one."""
     if catalog.pravega.controller.stream_exists(stream):
         delete_stream(catalog, stream)
 

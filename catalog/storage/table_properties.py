@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.registry.registry_types import Compatibility, takes_policy_at_creation
+from pyspark_pravega.client.registry.registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.datasource.tables.stored_properties import (
     CREATING_KEY,
-    format_duration,
     make_stored_properties,
     make_tags,
     read_own_properties,
@@ -19,11 +18,11 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import find_nearest
+from pyspark_pravega.sql.option_types import format_byte_size, format_duration
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
-_SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
 _WORD_OF_POLICY = re.compile("(?<=.)(?=[A-Z])")
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
@@ -78,7 +77,6 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
 
 
 def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
-    """Return the configuration of a new stream."""
     scaling, retention = settings.scaling, settings.retention
     return StreamConfiguration(
         scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
@@ -87,18 +85,6 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
         rollover_size_bytes=settings.rollover_size or 0,
         timestamp_aggregation_timeout_ms=settings.event_time_timeout,
     )
-
-
-def choose_creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with."""
-    format = find_format(settings.format).registry_format
-    return get_policy(settings.compatibility) if takes_policy_at_creation(format) else Compatibility("AllowAny")
-
-
-def choose_later_policy(settings: TableSettings) -> Compatibility | None:
-    """Return the policy to set on the group afterwards, None if it was made with the right one."""
-    policy = get_policy(settings.compatibility)
-    return None if policy == choose_creation_policy(settings) else policy
 
 
 def get_policy(name: str) -> Compatibility:
@@ -177,7 +163,7 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
         properties["scaling.target-rate"] = str(scaling.target_rate)
         properties["scaling.factor"] = str(scaling.factor)
     if retention is not None:
-        write = format_duration if retention.kind == "time" else _format_size
+        write = format_duration if retention.kind == "time" else format_byte_size
         properties["retention.type"] = retention.kind
         properties["retention.minimum"] = write(retention.minimum)
         if retention.maximum is not None:
@@ -185,7 +171,7 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
     if configuration.timestamp_aggregation_timeout_ms:
         properties["event-time-timeout"] = format_duration(configuration.timestamp_aggregation_timeout_ms)
     if configuration.rollover_size_bytes:
-        properties["rollover-size"] = _format_size(configuration.rollover_size_bytes)
+        properties["rollover-size"] = format_byte_size(configuration.rollover_size_bytes)
     if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
         properties["tags"] = ",".join(sorted(tags))
     return properties
@@ -194,8 +180,3 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
 def make_place_properties(*streams: Stream) -> dict[str, str]:
     """Return the properties that name the streams of a table, whatever SQL calls it. No statement sets them."""
     return {"location": ", ".join(map(str, streams)), "is_managed_location": "true"}
-
-
-def _format_size(value: int) -> str:
-    size, unit = next((size, unit) for size, unit in _SIZES if value % size == 0)
-    return f"{value // size}{unit}"

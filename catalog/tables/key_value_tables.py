@@ -50,7 +50,6 @@ def list_names(catalog: Catalog, scope: str) -> list[str]:
 
 
 def has_table(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a key-value table of this scope and name."""
     return find_configuration(catalog, stream) is not None
 
 
@@ -104,7 +103,6 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
 
 
 def _describe(catalog: Catalog, address: Address, existing: MadeTable) -> TableDescription:
-    """Describe a key-value table."""
     stream, configuration, row = address.stream, existing.configuration, existing.row
     table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
     table = address.note_spelling(replace(table, first_segment=existing.segment))

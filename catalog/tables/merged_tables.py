@@ -76,7 +76,6 @@ def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
 
 
 def has_table(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a table of several streams with this scope and name."""
     return find(catalog, stream) is not None
 
 

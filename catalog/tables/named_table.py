@@ -100,7 +100,6 @@ class NamedTable(ABC):
         return describe_refusal(statement, name)
 
     def raise_not_found(self) -> NoReturn:
-        """Raise StreamNotFoundError."""
         raise StreamNotFoundError(f"There is no table {self.shown}.")
 
 

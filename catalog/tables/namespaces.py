@@ -61,7 +61,6 @@ def find_default_namespace(catalog: Catalog) -> list[str]:
 
 
 def has_namespace(catalog: Catalog, namespace: Sequence[str]) -> bool:
-    """Return whether there is such a scope."""
     try:
         scope = resolve_scope(catalog, namespace)
     except ScopeNotFoundError:

@@ -51,7 +51,6 @@ class LastCompaction:
         return cls(*cuts)
 
     def make_row(self, _stored: Entry | None, origin: int) -> bytes:
-        """Return its row."""
         assert self.cut is not None and self.end is not None
         return encode_row({"cut": self.cut.to_text(), "end": self.end.to_text(), "origin": origin})
 
@@ -60,7 +59,6 @@ class AutomaticCompactions:
     """The compactions of one service, at most one of a table at a time; thread-safe."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._lock = threading.Lock()
         self._next: dict[tuple[str, Stream], float] = {}
         """When each table is looked at again, by the monotonic clock; never while it is compacted."""

@@ -127,7 +127,6 @@ class OpenWrites(ABC, Generic[AnyWrite]):
             opened.release()
 
     def _add(self, table: StreamTable, id: str, opened: OpenWrite[AnyWrite]) -> None:
-        """Note a write that has begun."""
         with self._lock:
             self._open[table.stream, id] = opened
 

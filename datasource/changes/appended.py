@@ -18,7 +18,7 @@ from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
-from ..lake.opening import BELIEVED_SECONDS, open_lake
+from ..lake.open_lake import BELIEVED_SECONDS, open_lake
 from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_within
 from ..scan.conditions import Condition, Sieve
@@ -26,7 +26,7 @@ from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, choose_sharing, measure_slices, plan_events
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
-from ..stream_source.history import find_head
+from ..stream_source.tiered_segments import find_head
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable

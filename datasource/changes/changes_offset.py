@@ -28,9 +28,9 @@ from ..positions.identity import (
 from ..positions.snapshot import find_end_within, measure_tail
 from ..stream_source.admission import Limits, admit
 from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks
-from ..stream_source.history import join_history, make_walk
 from ..stream_source.memory import SourceMemory
 from ..stream_source.offset import describe_other_stream
+from ..stream_source.tiered_segments import join_history, make_walk
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenTable
 

@@ -19,10 +19,10 @@ from pyspark_pravega.errors import DataLossError
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..commit_log.commit_log import CommitLog
-from ..lake.columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VERSION, convert_batch, make_lake_schema
 from ..lake.iceberg import FileIO, LakeTable, name_file
-from ..positions.history import History
+from ..lake.lake_columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VERSION, convert_batch, make_lake_schema
 from ..positions.identity import identify
+from ..positions.lake_history import History
 from ..positions.points_in_time import Point
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events

@@ -19,8 +19,8 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
 from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_columns
-from ..lake.columns import make_lake_schema
-from ..lake.opening import BELIEVED_SECONDS, open_lake
+from ..lake.lake_columns import make_lake_schema
+from ..lake.open_lake import BELIEVED_SECONDS, open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letter_stream import check_target

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
 
-from ..positions.history import History
-from .columns import OF_PLACE, OFFSET, SEGMENT, TIME
+from ..positions.lake_history import History
+from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

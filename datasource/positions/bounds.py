@@ -19,7 +19,7 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, Da
 from pyspark_pravega.sql import options as o
 
 from ..tables.change_range import AsOf
-from .history import History
+from .lake_history import History
 from .points_in_time import Point, find_point_before_time, find_point_of_number, find_point_of_time
 
 

@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
-from .history import History
+from .lake_history import History
 
 BEYOND = 1 << 63
 """An offset behind the end of every segment."""
@@ -39,13 +39,13 @@ def take_snapshot(
     cuts: tuple[StreamCut | None, StreamCut | None],
     *,
     fail_on_data_loss: bool,
-    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]] | None = None,
     history: History | None = None,
 ) -> list[SegmentSlice]:
     """Return the non-empty slices between two cuts; None stands for the stream's present head and tail.
 
-    `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part.
-    What is left of a `history` counts as part of the stream.
+    `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part. It is
+    left out where that does not matter. What is left of a `history` counts as part of the stream.
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
@@ -60,7 +60,7 @@ def take_snapshot(
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return drop_empty(_list_slices(pravega, stream, start, until, fail_on_data_loss, history))
 
-    return measure(end) if end is not None else measure_settled(measure)
+    return measure(end) if end is not None or measure_settled is None else measure_settled(measure)
 
 
 def list_whole_segments(

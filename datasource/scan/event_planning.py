@@ -28,9 +28,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_optio
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import HeadRow
-from ..lake.columns import RAW
 from ..lake.iceberg import LakeTable
-from ..lake.opening import ONLY, check_defaults, open_lake
+from ..lake.lake_columns import RAW
+from ..lake.open_lake import ONLY, check_defaults, open_lake
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
 from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule

@@ -21,8 +21,8 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.errors import LakeError, PravegaError
 
-from ..lake.columns import ENCODING, ERROR, LENGTH, OF_PLACE, OFFSET, RAW, SEGMENT
 from ..lake.iceberg import FileIO, LakeFile, LakeTable
+from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OF_PLACE, OFFSET, RAW, SEGMENT
 from ..positions.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable
 from .conditions import Condition

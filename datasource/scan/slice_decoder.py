@@ -21,7 +21,7 @@ from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, lis
 from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
-from ..lake.columns import ENCODING, ERROR, LENGTH, OFFSET, RAW
+from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OFFSET, RAW
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from .counts import Counts, make_null_counts

@@ -16,7 +16,7 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..lake.opening import look_again
+from ..lake.open_lake import look_again
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
@@ -24,10 +24,10 @@ from ..tables.open_table import OpenTable
 from .admission import NO_LIMITS, Limits, admit
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
-from .history import find_head, join_history, make_walk
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .source_progress import Progress
+from .tiered_segments import find_head, join_history, make_walk
 
 LOG = logging.getLogger(__name__)
 Offset = TypeVar("Offset")

@@ -19,7 +19,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
 
-from ..positions.history import History
+from ..positions.lake_history import History
 from ..positions.snapshot import BEYOND, EndCut, find_end_within
 
 SegmentOffsets = Mapping[int, int]

@@ -17,6 +17,7 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import format_duration
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, READING, TAG_PREFIX, TableSettings, count_milliseconds
 
 from .stream_table import StreamTable, find_kind_of_format
@@ -27,7 +28,6 @@ CREATING_KEY = "creating"
 """The tag of a stream while a statement is making it a table."""
 _TAGS_LIMIT = 128
 _COMMENT = "comment"
-_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 def make_stored_properties(settings: TableSettings, comment: str | None) -> dict[str, str]:
@@ -80,12 +80,6 @@ def describe_stored_table(
 def find_promised_key(stored: Mapping[str, str]) -> str | None:
     """Return the column that a table's properties promise to be the routing key of all events, or None."""
     return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
-
-
-def format_duration(value: int) -> str:
-    """Return a number of milliseconds as options write it, in the largest unit without a rest."""
-    size, unit = next((size, unit) for size, unit in _DURATIONS if value % size == 0)
-    return f"{value // size}{unit}"
 
 
 def read_own_properties(tags: Iterable[str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.identifiers import find_nearest, quote, quote_all, split_name
 from pyspark_pravega.values_as_text import format_bytes, format_cell
 
-from .facts import TABS, WATCHED, AskedTable, Problem, list_tabs
+from .facts import TABS, AskedTable, Problem, Tab, list_tabs
 from .guard import Guard
 from .histories import RATES, Histories
 from .kept_answers import KeptAnswers
@@ -60,7 +60,6 @@ class ScopeTotals:
 
 
 def select_names(names: Sequence[str], text: str) -> list[str]:
-    """Return the names that contain a text."""
     part = text.lower()
     return [name for name in names if part in name.lower()]
 
@@ -139,7 +138,7 @@ class Pages:
         self._totals = KeptAnswers(self._add_up)
         self._histories = Histories()
         self._health = KeptAnswers(lambda _: list(check()))
-        self._looked: Recent[str, AskedTable] = Recent(_MOST_WATCHED)
+        self._looked: Recent[str, tuple[Tab, AskedTable]] = Recent(_MOST_WATCHED)
         self._over = threading.Event()
         loader = FileSystemLoader(_HERE / "templates")
         self._templates = Environment(
@@ -174,8 +173,8 @@ class Pages:
         while not self._over.wait(SECONDS_OF_WATCH):
             try:
                 self._histories.note_queries(self._catalog.queries().to_pylist())
-                for key, moment in self._looked.items():
-                    WATCHED[key.rpartition(" ")[2]](moment)
+                for _, (tab, table) in self._looked.items():
+                    tab.collect(table)
             except PravegaError:
                 continue  # whoever looks is told why
 
@@ -239,8 +238,8 @@ class Pages:
             facts = dict(tab.collect(table))
         except PravegaError as error:
             problem = Problem.of(error)
-        if tab.key in WATCHED:
-            self._looked.put(f"{table.sql_name} {tab.key}", table)
+        if tab.watched:
+            self._looked.put(f"{table.sql_name} {tab.key}", (tab, table))
         about = {"place": table, "summary": summary, "tabs": tabs.values(), "tab": tab, "problem": problem}
         return self._render(request, "table.html", problem.status if problem else 200, facts=facts, **about)
 

@@ -209,30 +209,24 @@ def _collect_consumers(page: AskedTable) -> Facts:
 
 @dataclass(frozen=True)
 class Tab:
-    """A part of a table's page. Some are there only for streams."""
+    """A part of a table's page. Some are there only for streams; numbers of `watched` ones are kept for an hour."""
 
     key: str
     title: str
     collect: Callable[[AskedTable], Facts]
     of_stream: bool = True
+    watched: bool = False
 
 
 TABS: Sequence[Tab] = (
     Tab("columns", "Columns", _collect_columns, of_stream=False),
     Tab("schemas", "Schema versions", _collect_schemas),
     Tab("rows", "Newest rows", _collect_rows, of_stream=False),
-    Tab("segments", "Segments", _collect_segments),
+    Tab("segments", "Segments", _collect_segments, watched=True),
     Tab("versions", "Commits", _collect_versions),
     Tab("transactions", "Transactions", _collect_transactions),
-    Tab("consumers", "Consumers", _collect_consumers),
+    Tab("consumers", "Consumers", _collect_consumers, watched=True),
 )
-
-
-WATCHED: Mapping[str, Callable[[AskedTable], Facts]] = {
-    "segments": _collect_segments,
-    "consumers": _collect_consumers,
-}
-"""The parts whose numbers are kept for an hour."""
 
 
 def list_tabs(summary: TableSummary) -> list[Tab]:

@@ -30,7 +30,6 @@ class Guard:
         self._hosts = KnownHosts(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

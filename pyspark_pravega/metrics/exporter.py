@@ -179,7 +179,6 @@ class Exporter(Collector):
             stop.wait(max(0.0, seconds - (time.monotonic() - began)))
 
     def collect(self) -> Iterable[Family]:
-        """Return the metrics."""
         with self._lock:
             return list(make_families(self._newest, self._changes))
 

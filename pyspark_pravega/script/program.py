@@ -6,9 +6,9 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -173,11 +173,9 @@ class Signals:
             signal.raise_signal(number)
 
     def came(self) -> bool:
-        """Return whether a signal came."""
         return self._came is not None
 
     def name(self) -> str:
-        """Return the signal's name."""
         return self._came.name if self._came else ""
 
     def exit_code(self) -> int:
@@ -190,25 +188,13 @@ def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSessi
 
     Raises the builder's errors.
     """
-    started: list[SparkSession] = []
-    failed: list[BaseException] = []
-
-    def start() -> None:
-        try:
-            started.append(builder.getOrCreate())
-        except BaseException as error:  # raised again in the main thread
-            failed.append(error)
-
     # In the main thread, PySpark would handle SIGINT itself, and raise KeyboardInterrupt in the middle of its calls.
-    thread = threading.Thread(target=start, name="session", daemon=True)
-    thread.start()
-    while thread.is_alive():
+    starting = ThreadPoolExecutor(1, "session").submit(builder.getOrCreate)
+    while not starting.done():
         if signals.came():
             return None
-        thread.join(_LOOK_EVERY)
-    if failed:
-        raise failed[0]
-    return started[0]
+        wait([starting], _LOOK_EVERY)
+    return starting.result()
 
 
 def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:

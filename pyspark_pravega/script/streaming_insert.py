@@ -109,12 +109,10 @@ def start(spark: SparkSession, insert: StreamingInsert, settings: o.Options) -> 
 
 
 def choose_name(insert: StreamingInsert, settings: o.Options) -> str:
-    """Return the name of a streaming statement."""
     return settings.get(o.STREAM_NAME) or ".".join(insert.known_as)
 
 
 def can_end_by_itself(insert: StreamingInsert, settings: o.Options) -> bool:
-    """Return whether a streaming statement with these settings ends."""
     return insert.bounded or isinstance(settings.get(o.TRIGGER_OF_BATCHES), str)
 
 

@@ -43,7 +43,6 @@ class _Part:
     joined: bool = False
 
     def tokens(self) -> list[str]:
-        """Return the arguments."""
         if self.value is None:
             return [self.name]
         return [f"{self.name}={self.value}"] if self.joined else [self.name, self.value]

@@ -14,7 +14,7 @@ from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFI
 from pyspark_pravega.spark.driver_options import choose_driver_options
 from pyspark_pravega.spark.home import check_java, find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging, silence_query_contexts
-from pyspark_pravega.sql.keywords import convert_keywords
+from pyspark_pravega.sql.options import convert_keywords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -259,7 +259,6 @@ def create_view(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
 
 
 def drop_view(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
-    """Translate DROP VIEW."""
     exists = cursor.take("IF", "EXISTS")
     name = job.complete_name(cursor.name())
     if job.views.pop(name, None) is None and not exists:

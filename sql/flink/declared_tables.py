@@ -13,13 +13,14 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ..identifiers import quote, quote_all
+from ..option_types import format_duration
 from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, infer, remember, strip_type_arguments
 from .expressions.zones import Zone, measure_interval
 from .report import Findings, Untranslatable
-from .table_options import CHANGES, TableOptions, format_duration
+from .table_options import CHANGES, MILLISECOND, TableOptions
 
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
@@ -105,9 +106,8 @@ class DeclaredTable:
             f"ALTER TABLE {name} SET TBLPROPERTIES {streams}",
         ]
 
-    def name_target(self, options: TableOptions | None = None) -> str:
+    def name_target(self, options: TableOptions) -> str:
         """Return the target of INSERT INTO, with its options. Raises Untranslatable for a table without a sink."""
-        options = options or self.options
         if options.sink is None:
             raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
         hint = f" WITH {format_options(options.writing)}" if options.writing else ""
@@ -124,11 +124,8 @@ class DeclaredTable:
         )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
-    def build_relation(
-        self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None
-    ) -> str:
+    def build_relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions) -> str:
         """Return the relation for FROM, without an alias: with computed columns and, for a stream, the watermark."""
-        options = options or self.options
         if not options.sources:
             raise Untranslatable(f"The table {self.name} has no 'scan.streams', so it can only be written")
         if streaming and options.format in CHANGES:
@@ -223,7 +220,8 @@ class DeclaredTable:
                 "properties 'event-time' and 'event-time.delay'"
             )
             return {}
-        return {"event-time": column, **({"event-time.delay": format_duration(length)} if length else {})}
+        milliseconds = -(-length // MILLISECOND)  # rounded up
+        return {"event-time": column, **({"event-time.delay": format_duration(milliseconds)} if length else {})}
 
     def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""

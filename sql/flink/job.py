@@ -121,7 +121,6 @@ class Job:
                 )
 
     def is_pravega(self, catalog: str) -> bool:
-        """Return whether a Flink catalog is a Pravega catalog."""
         return catalog in self.catalogs
 
     def choose_catalog(self, controller: str | None) -> str:

@@ -33,9 +33,6 @@ class Finding:
     line: int
     text: str
 
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.severity.value}: {self.text}"
-
 
 class Untranslatable(Exception):
     """A statement has no equivalent; the message says why and what to do instead."""

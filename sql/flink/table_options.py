@@ -13,7 +13,7 @@ from ..option_types import DURATION
 from .report import Findings, Untranslatable
 from .secrets import remove_login, show_value
 
-_MILLISECOND = timedelta(milliseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
 NO_READER_GROUP = {
     "scan.reader-group.name": IN_CHECKPOINTS,
@@ -50,13 +50,6 @@ _DEFAULTS = {
     "endianness": "big-endian",
 }
 """Options of formats that have no equivalent, each with the value that needs no translation."""
-_SHOWN_UNITS = {
-    "d": timedelta(days=1),
-    "h": timedelta(hours=1),
-    "min": timedelta(minutes=1),
-    "s": timedelta(seconds=1),
-    "ms": _MILLISECOND,
-}
 
 
 @dataclass
@@ -112,18 +105,11 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     return translated
 
 
-def format_duration(length: timedelta) -> str:
-    """Return a duration, rounded up to milliseconds, as the options here have it, in its largest unit: `90s`."""
-    length = -(-length // _MILLISECOND) * _MILLISECOND
-    unit, of_unit = next((name, each) for name, each in _SHOWN_UNITS.items() if not length % each)
-    return f"{length // of_unit}{unit}"
-
-
 def parse_milliseconds(text: str) -> int | None:
     """Return a Flink duration (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     text = text.strip()
     with suppress(ValueError):
-        return DURATION.parse(f"{text}ms" if text.isdecimal() else text) // _MILLISECOND
+        return DURATION.parse(f"{text}ms" if text.isdecimal() else text) // MILLISECOND
     return None
 
 

@@ -94,33 +94,14 @@ JSON_TIMESTAMP_FORMAT = Option(
     "iso",
     formats=("json",),
 )
-CSV_DELIMITER = Option(
-    "csv.delimiter",
-    optional(TEXT),
-    TABLE,
-    "Character between two fields, or `tab`. Not set: a comma.",
-    formats=("csv",),
-)
-CSV_QUOTE = Option(
-    "csv.quote",
-    optional(TEXT),
-    TABLE,
-    'Character around a field that contains a delimiter, a quote or a line break. Not set: `"`.',
-    formats=("csv",),
-)
-CSV_ESCAPE = Option(
-    "csv.escape",
-    optional(TEXT),
-    TABLE,
-    "Character before a quote inside quotes. Not set: the quote itself.",
-    formats=("csv",),
-)
-CSV_NULL_VALUE = Option(
-    "csv.null-value",
-    optional(TEXT),
-    TABLE,
-    "An unquoted field with this text is null. Not set: an empty field is null.",
-    formats=("csv",),
+CSV_DELIMITER, CSV_QUOTE, CSV_ESCAPE, CSV_NULL_VALUE = (
+    Option(key, optional(TEXT), TABLE, doc, formats=("csv",))
+    for key, doc in (
+        ("csv.delimiter", "Character between two fields, or `tab`. Not set: a comma."),
+        ("csv.quote", 'Character around a field that contains a delimiter, a quote or a line break. Not set: `"`.'),
+        ("csv.escape", "Character before a quote inside quotes. Not set: the quote itself."),
+        ("csv.null-value", "An unquoted field with this text is null. Not set: an empty field is null."),
+    )
 )
 COMPATIBILITY = Option(
     "compatibility",

@@ -136,7 +136,6 @@ class TypesOfQuery:
     """Marks the columns of a query with their types. `columns_of` returns a table's columns, None if unknown."""
 
     def __init__(self, columns_of: Callable[[exp.Table], Output | None]) -> None:
-        """Take the function that knows the columns of tables."""
         self._columns_of = columns_of
         self._done: set[int] = set()
 

@@ -41,7 +41,6 @@ class Zone:
 
     @property
     def is_utc(self) -> bool:
-        """Return whether the session is in UTC."""
         return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
     def is_aligned_with_utc(self, lengths: Sequence[timedelta | None]) -> bool:

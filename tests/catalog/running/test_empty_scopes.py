@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.catalog.running import kept_query
 from pyspark_pravega.catalog.running.kept_query import EmptyScopes, KeptQueries
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
@@ -54,7 +53,7 @@ def test_what_this_process_starts_is_seen_by_all_its_connections(kept: Kept, cli
 def test_what_another_process_starts_is_seen_after_some_time(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is found at once for stop_query, by its name, and for start_query, which asks all scopes."""
     with monkeypatch.context() as unnoticed:
-        unnoticed.setattr(kept_query, "note_written", lambda scope: None)
+        unnoticed.setattr(EmptyScopes, "note_written", lambda scopes, scope: None)
         assert kept.name not in names(kept.queries)
         kept.put()
     assert kept.name not in names(kept.queries)
@@ -64,6 +63,7 @@ def test_what_another_process_starts_is_seen_after_some_time(kept: Kept, monkeyp
 
 def test_a_scope_that_is_written_to_during_a_look_is_asked_again() -> None:
     scopes = EmptyScopes()
-    scopes.note_written("iot")
-    scopes.note_empty("iot", moment=0.0)
-    assert scopes.select(["iot"], 3600.0) == ["iot"]
+    with connect(ClientConfig("tcp://localhost:1")) as pravega:  # nothing is sent
+        scopes.note_written("iot")
+        scopes.note_empty(pravega, "iot", moment=0.0)
+        assert scopes.select(pravega, ["iot"], 3600.0) == ["iot"]

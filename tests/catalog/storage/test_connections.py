@@ -38,7 +38,7 @@ def test_ways_to_connect_are_bounded() -> None:
         with connections.catalog(conf(token)) as catalog:
             assert not is_closed(catalog.pravega)  # which connects
             seen.append(catalog.pravega)
-    assert len(connections) <= KEPT + 1
+    assert len(connections._by_settings) <= KEPT + 1
     assert [is_closed(each) for each in seen[: KEPT * 2 - 1]] == [True] * (KEPT * 2 - 1)
     assert not is_closed(seen[-1])
     connections.close()
@@ -51,7 +51,7 @@ def test_one_way_is_one_connection() -> None:
         assert first.pravega is second.pravega
         with connections.catalog(conf(2)) as third:
             assert third.pravega is not first.pravega
-    assert len(connections) == 2
+    assert len(connections._by_settings) == 2
     connections.close()
 
 

@@ -11,8 +11,8 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.sql import options as o
 
 from ..lake.iceberg import LakeTable
-from ..lake.opening import BELIEVED_SECONDS, find_lake_name, open_lake
-from ..positions.history import History
+from ..lake.open_lake import BELIEVED_SECONDS, find_lake_name, open_lake
+from ..positions.lake_history import History
 from ..positions.snapshot import SegmentSlice
 from ..scan.lake_reader import read_offsets
 from ..tables.open_table import OpenTable

@@ -12,8 +12,8 @@ from pyspark_pravega.errors import InvalidOptionError, LakeError, UnsupportedOpe
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.sql import options as o
 
-from ..positions.history import History
 from ..positions.identity import identify, is_same_stream
+from ..positions.lake_history import History
 from ..tables.open_table import OpenTable
 from .iceberg import LakeTable
 
