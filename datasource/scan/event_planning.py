@@ -20,6 +20,7 @@ from pyspark_pravega.errors import (
     PravegaError,
     SchemaNotFoundError,
     UnsupportedOperationError,
+    format_count,
 )
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
@@ -212,12 +213,15 @@ def plan_events(
     extent = measure_extent([partition.read for partition in partitions])
     extent["segments"] = len(left if places is None else parts) + len({one.read.segment_id for one in in_lake})
     extent["tail"] = tail
+    about = {**measured.about, **({"parts": division.about} if division.about else {})}
+    if measured.lake is not None:
+        about["lake"] = f"{format_count(sum(len(one.files) for one in in_lake), 'file')} of {measured.lake.name}"
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
         **extent,
         newest=measured.newest,
-        about={**measured.about, "parts": division.about} if division.about else measured.about,
+        about=about,
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row else None,
     )

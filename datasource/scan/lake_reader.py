@@ -82,10 +82,15 @@ def read_lake(
     """Yield the rows of a slice, as many as the decoder has `left`. Raises LakeError, MalformedEventError."""
     segment = make_segment_name(plan.table.stream, partition.read.segment_id)
     names = [name for name in plan.schema.names if name in plan.table.schema.names]
-    columns = list(dict.fromkeys([*names, OFFSET, LENGTH, ENCODING, ERROR, RAW]))
+    complete = list(dict.fromkeys([*names, LENGTH, ERROR, RAW, OFFSET, ENCODING]))
+    columns = complete if decoder.needs_places else [name for name in complete if name not in (OFFSET, ENCODING)]
     begun = False
     with _errors_of_files(plan.table.stream):
         for events in _read_in_order(partition, segment, columns):
+            if OFFSET not in columns and events.column(ERROR).null_count < len(events):
+                # This event ends the query, by an error that says where it is.
+                for again in _read_in_order(partition, segment, complete):
+                    decoder.convert(again, names)
             if plan.counted:
                 size = pc.sum(events.column(LENGTH)).as_py() + HEADER_BYTES * len(events)
                 yield decoder.report(Counts(slices=0 if begun else 1, bytes=size))

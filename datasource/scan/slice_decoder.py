@@ -43,7 +43,7 @@ class _ChosenEvents:
 
     @classmethod
     def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
-        """Return the events of a lake. They have their bytes if they could not be decoded."""
+        """Return the events of a lake. They have their bytes if they could not be decoded, and their places if read."""
         has_bytes = rows.column(RAW).null_count < len(rows)
         raw = [value or b"" for value in rows.column(RAW).to_pylist()] if has_bytes else []
         starts = np.cumsum([0, *map(len, raw)])[:-1] if has_bytes else np.zeros(len(rows), np.int64)
@@ -51,7 +51,8 @@ class _ChosenEvents:
         events = EventBuffer(b"".join(raw), starts, lengths)
         ids = pc.fill_null(rows.column(ENCODING), -1).to_numpy(zero_copy_only=False) if needs_ids else None
         chosen = cls(events, 0, ids)
-        chosen.__dict__["offsets"] = rows.column(OFFSET).to_numpy(zero_copy_only=False)
+        if OFFSET in rows.schema.names:
+            chosen.__dict__["offsets"] = rows.column(OFFSET).to_numpy(zero_copy_only=False)
         return chosen
 
     @cached_property
@@ -115,6 +116,13 @@ class SliceDecoder:
         """The number of bad events so far."""
         self.left: int | None = None
         """How many rows are still wanted; None: all."""
+
+    @property
+    def needs_places(self) -> bool:
+        """Return whether rows depend on the places or the ids of events."""
+        plan, hidden = self._plan, set(self._plan.schema.names) & HIDDEN_COLUMNS.keys() - self._columns
+        of_plan = plan.places is not None or plan.versions is not None or plan.bad_events.mode != FAILFAST
+        return self._needs_ids or of_plan or bool(hidden)
 
     def batches(self, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the window's events from `first` to `last` - 1, at most as many as are `left`.
