@@ -46,7 +46,7 @@ def test_upserts_that_are_refused(api: PravegaCatalog, scope: str) -> None:
         table.upsert(rows)
     with pytest.raises(InvalidOptionError, match="'txn-app-id' is for INSERT"):
         table.upsert(rows.slice(1), options={"txn-app-id": "a", "txn-version": "1"})
-    with pytest.raises(InvalidSchemaError, match="The rows have no id"):
+    with pytest.raises(InvalidSchemaError, match="The rows lack NOT NULL columns: id"):
         table.upsert(rows.select(["name"]))
     assert names(table) == {} and table.history() == []
     for name, properties, message in (
