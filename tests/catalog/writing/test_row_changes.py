@@ -169,6 +169,7 @@ def test_tables_that_cannot_be_changed(spark: SparkSession, scope: str) -> None:
     keyless = create(spark, scope, "keyless", "id BIGINT", primary_key="")
     spark.sql(f"INSERT INTO {keyless} VALUES (1)")
     assert "it has no primary key" in condition(spark, f"DELETE FROM {keyless} WHERE id = 1")
+    assert "Its columns cannot be changed" in condition(spark, f"ALTER TABLE {keyless} ADD COLUMN name STRING")
     routed = create(spark, scope, "routed", "id BIGINT, name STRING", routing_key="name")
     spark.sql(f"INSERT INTO {routed} VALUES (1, 'a')")
     assert "may lose their order" in condition(spark, f"UPDATE {routed} SET name = 'b'")
