@@ -292,7 +292,7 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
     )
     for numbers, stop, enough, what in runs:
         write_readings(scratch / "readings", numbers)
-        print(f"-- streams until {enough} days are written: a minute", flush=True)
+        print(f"-- streams until {enough} of the {every} days are there: a minute", flush=True)
         began = time.monotonic()
         with start_streaming(job, log) as program:
             while (found := days()) < enough:
