@@ -30,7 +30,7 @@ help: ## Show this list
 setup: $(STAMP) ## Make .venv with all tools and this project in it (nothing to do when it is up to date)
 
 $(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/native_build.py tools/find-python.sh
-	@echo "Setting up $(VENV): the first time this downloads PySpark (about 450 MB)"
+	@echo "Setting up $(VENV), which takes a minute or two: the first time this downloads PySpark (about 450 MB)"
 	test -x $(BIN)/python || "$$(tools/find-python.sh)" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements-dev.txt
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .

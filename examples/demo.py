@@ -119,7 +119,7 @@ def run(namespace: str, keep: bool) -> int:
                         same = run_as_stream(spark, namespace, Path(scratch))
             finally:
                 spark.stop()
-    show_step(f"Done in {time.monotonic() - began:.0f} s")
+    show_step(f"Done in {time.monotonic() - began:.0f} s, without the time of setting up and compiling")
     if len({tuple(rows) for rows in answers.values()}) != 1:
         print(f"The front ends do not agree: {answers}", file=sys.stderr)
         return 1
@@ -168,7 +168,7 @@ def open_servers(scratch: Path) -> Iterator[Mapping[str, str]]:
         show_step(f"Using the Pravega of the environment, {os.environ['PRAVEGA_CONTROLLER_URI']}")
         yield {}
         return
-    show_step("Starting Pravega and the schema registry (the first time this downloads 46 MB)")
+    show_step("Starting Pravega and the schema registry (a minute; the first time this downloads 46 MB)")
     with LocalCluster.start(scratch / "cluster", report=print, end_with_parent=True) as cluster:
         yield {
             "PRAVEGA_CONTROLLER_URI": cluster.info.controller_uri,
@@ -228,6 +228,7 @@ def ask_in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
 def ask_in_sql_shell(question: str, scratch: str) -> Rows:
     """Ask the question in spark-sql."""
     show_step(f'pyspark-pravega sql -e "{question}"')
+    print("-- starts another Spark: half a minute", flush=True)
     return show_table(read_output([*COMMAND, "sql", *build_arguments(), "-e", question], scratch))
 
 
@@ -235,6 +236,7 @@ def ask_over_jdbc(question: str, scratch: str) -> Rows:
     """Ask the question in beeline, connected to a Thrift server."""
     port = find_free_port()
     show_step(f"pyspark-pravega thriftserver --port {port}")
+    print("-- starts another Spark: half a minute", flush=True)
     log = Path(scratch, "thriftserver.log")
     began = time.monotonic()
     with log.open("w") as file:
@@ -248,6 +250,7 @@ def ask_over_jdbc(question: str, scratch: str) -> Rows:
         print(f"-- listens after {time.monotonic() - began:.1f} s")
         url = f"jdbc:hive2://localhost:{port}"
         show_step(f'pyspark-pravega beeline -u {url} -e "{question};"')
+        print("-- connects: half a minute", flush=True)
         options = ["--silent=true", "--outputformat=tsv2", "--showHeader=false"]
         return show_table(read_output([*COMMAND, "beeline", *options, "-u", url, "-e", f"{question};"], scratch))
     finally:
@@ -289,6 +292,7 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
     )
     for numbers, stop, enough, what in runs:
         write_readings(scratch / "readings", numbers)
+        print(f"-- streams until {enough} of the {every} days are there: a minute", flush=True)
         began = time.monotonic()
         with start_streaming(job, log) as program:
             while (found := days()) < enough:

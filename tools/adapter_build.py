@@ -104,6 +104,7 @@ def _compile(line: Line) -> bool:
     manifest = _build_manifest(line, services)
     if line.jar.is_file() and _read_manifest(line.jar) == manifest:
         return False
+    print(f"Compiling the Java adapter for Spark {line.versions[-1]}, which takes up to a minute", file=sys.stderr)
     with tempfile.TemporaryDirectory() as classes:
         command = [
             _find_javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",

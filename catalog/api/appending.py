@@ -118,11 +118,11 @@ def _check_names(schema: pa.Schema, columns: StructType) -> None:
         raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {names}.")
     if unknown := [name for name in schema.names if name not in columns.names]:
         raise InvalidSchemaError(
-            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {names}. Leave "
-            "the unknown ones out, or add them with add_column."
+            f"The rows have {', '.join(unknown)}, which {'is no column' if len(unknown) == 1 else 'are no columns'} of "
+            f"the table. Its columns are {names}. Leave out what is unknown, or add it with add_column."
         )
     if missing := [field.name for field in columns if not field.nullable and field.name not in schema.names]:
-        raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {names}.")
+        raise InvalidSchemaError(f"The rows lack NOT NULL columns: {', '.join(missing)}. Its columns are {names}.")
     for field in columns:
         default = (field.metadata or {}).get(CURRENT_DEFAULT)
         if default is not None and field.name not in schema.names:

@@ -23,15 +23,16 @@ _DEEPEST = 10
 _UNKNOWN = Term("UNKNOWN", 0, None, None)
 
 
-def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
-    """Return the names of the columns that a condition uses. Raises InvalidOptionError if it does not fit `every`."""
+def find_columns(condition: pc.Expression, every: pa.Schema, own: Sequence[str]) -> list[str]:
+    """Return the columns that a condition uses. Raises InvalidOptionError, with the `own` ones, if it does not fit."""
     if not isinstance(condition, pc.Expression):
         raise InvalidOptionError(
             f"'filter' is a {type(condition).__name__}; give a pyarrow expression, for example "
             'pyarrow.compute.field("temp") > 30'
         )
     if (wrong := _find_misfit(condition, every)) is not None:
-        raise InvalidOptionError(f"The filter {condition} does not fit the columns {', '.join(every.names)}: {wrong}")
+        advice = ". Compare a decimal with a decimal, such as Decimal('0')" if "Precision" in wrong else ""
+        raise InvalidOptionError(f"The filter {condition} does not fit the columns {', '.join(own)}: {wrong}{advice}")
     # An expression does not list its columns, but it fails without one of them.
     return [
         name

@@ -296,7 +296,7 @@ def select_columns(described: TableDescription, columns: Sequence[str], conditio
     selected = list(columns)
     if condition is not None:
         every = arrow_schema(StructType(list(fields.values())))
-        selected += [name for name in find_columns(condition, every) if name not in selected]
+        selected += [name for name in find_columns(condition, every, described.schema.names) if name not in selected]
     return StructType([fields[name] for name in selected])
 
 

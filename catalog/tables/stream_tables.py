@@ -119,8 +119,9 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
     In a key-value table the entries are removed, one after the other. Raises UnsupportedOperationError for tables whose
     rows are not all the events of a stream, StreamSealedError.
     """
-    refuse_to_truncate(catalog, table, "TRUNCATE TABLE", "DELETE without WHERE")
-    find_table_kind(table).truncate(catalog.pravega, table)
+    kind = find_table_kind(table)  # where rows have keys, DELETE without WHERE deletes one by one
+    refuse_to_truncate(catalog, table, "TRUNCATE TABLE", *(() if kind.row_key_of(table) else ("DELETE without WHERE",)))
+    kind.truncate(catalog.pravega, table)
 
 
 def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -> None:
@@ -128,5 +129,4 @@ def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -
     whole = catalog.named(*(table.asked.called or (table.stream.scope, table.stream.name)))
     refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
     if refused is not None:
-        verb = "is" if len(statements) == 1 else "are"
-        raise UnsupportedOperationError(f"{' and '.join(statements)} {verb} not possible on {refused}")
+        raise UnsupportedOperationError(f"{' or '.join(statements)} is not possible on {refused}")

@@ -109,12 +109,16 @@ class _Checks:
     def look_ahead(self, reports: Sequence[InsertMessage]) -> None:
         """Raise DuplicateKeyError if the table has rows that the statement may not replace."""
         statement, keys = self._statement, _join(one.keys for one in reports)
-        if len(np.unique(keys)) < len(keys):
+        each, counts = np.unique(keys, return_counts=True)
+        if len(each) < len(keys):
+            what = "INSERT or MERGE" if statement.name == "INSERT" and statement.reads is not None else statement.name
+            repeated = set(each[counts > 1])
+            named = (pair for one in reports for pair in zip(one.key_names, _join([one.keys]), strict=False))
+            key = next((f"the key {name}" for name, position in named if position in repeated), "a key")
             unique = statement.reads is None and statement.conflict is Conflict.FAIL
             raise (DuplicateKeyError if unique else InvalidRowError)(
-                f"The {statement.name} gives one key to two rows, or gives a row the key that another one had "
-                "before, so that the order of these changes would decide. Nothing is written. Change keys in two "
-                "statements, or choose one of the rows: each key may be changed once."
+                f"The {what} changes the row of {key} more than once, so that the order would decide. Nothing is "
+                "written. Choose one of the changes, or make them in two statements: each key may be changed once."
             )
         created = _join(one.created for one in reports)
         if statement.conflict is Conflict.FAIL and len(created):

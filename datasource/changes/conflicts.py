@@ -94,7 +94,8 @@ def _refuse_existing(read: OpenRead, texts: pa.LargeStringArray, keys: KeyPositi
         key = texts.filter(pa.array(exists))[0].as_py()
         raise DuplicateKeyError(
             f"Stream {read.stream} has a row of the key {shorten(key)}, and '{o.INSERT_CONFLICT.key}'="
-            f"'{Conflict.FAIL}' says that no INSERT replaces one. Nothing is written. Leave the row out, or use MERGE."
+            f"'{Conflict.FAIL}' says that no new row replaces it. Nothing is written. Choose another key, or DELETE "
+            "that row first; to change it, use UPDATE, a MERGE whose ON compares the key, or upsert in Python."
         )
 
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import CharType, StructType
 
+from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
+from pyspark_pravega.errors import shorten
 from pyspark_pravega.formats.changes.feed import (
     CREATE,
     DELETE,
@@ -28,7 +30,7 @@ from pyspark_pravega.formats.changes.feed import (
 from pyspark_pravega.formats.core.writing import spread
 
 from ..commit_log.log_table import ChangeCounts
-from ..tables.primary_key import KeyPositions, hash_primary_key
+from ..tables.primary_key import KeyPositions, write_primary_key
 from .reports import InsertMessage, SegmentWrite
 from .task import InsertSpec, InsertWriter, TaskRows
 from .task_output import TaskOutput
@@ -37,6 +39,7 @@ DELETED_BY = "deleted-by"
 """Not an option: the column of a write that says which rows are deleted."""
 INSERTED, UPDATED, DELETED = "insert", "update", "delete"
 """The adapter's names of what Spark asks for."""
+_NAMED = 10_000  # rows, of whose keys a task reports the texts, so that errors can name one
 _LETTERS = {INSERTED: CREATE, UPDATED: UPDATE, DELETED: DELETE}
 
 
@@ -45,16 +48,20 @@ class _KeyedRows(TaskRows):
 
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         super().__init__(spec, partition, output)
-        self._hash = hash_primary_key(spec.table, spec.schema)
+        self._write = write_primary_key(spec.table, spec.schema)
         self._keys: list[KeyPositions] = []
+        self._names: list[str] = []
 
     def _note(self, rows: pa.RecordBatch) -> None:
         super()._note(rows)
-        self._keys.append(self._hash(rows))
+        keys = self._write(rows)
+        self._keys.append(hash_keys(keys))
+        self._names += map(shorten, keys.slice(0, _NAMED - len(self._names)).to_pylist())
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
         report.keys = report.created = np.concatenate([np.zeros(0), *self._keys])
+        report.key_names = self._names
         return report
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -33,8 +33,8 @@ class InsertMessage(WriterCommitMessage):
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
     `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows,
-    `created` those of inserted ones. `ends` are those of the segments that the task has read of its table. `changes`
-    are counted by a task that does more than insert rows.
+    `created` those of inserted ones, `key_names` texts of the first `keys`, shortened. `ends` are those of the segments
+    that the task has read of its table. `changes` are counted by a task that does more than insert rows.
     """
 
     partition: int
@@ -45,6 +45,7 @@ class InsertMessage(WriterCommitMessage):
     bytes: int = 0
     retries: int = 0
     keys: KeyPositions | None = None
+    key_names: Sequence[str] = ()
     changes: ChangeCounts | None = None
     created: KeyPositions | None = None
     ends: Mapping[int, int] | None = None

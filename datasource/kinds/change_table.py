@@ -78,9 +78,9 @@ class ChangeTable(TableKind):
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
         return (
-            f"{name}: its events are changes of rows, and later ones need the rows before them. Truncate the table in "
-            "its database, which arrives as an event; the table property 'retention.type' removes old events. Where no "
-            "connector writes, DELETE the rows, and CALL <catalog>.system.compact_changes(...)."
+            f"{name}: its events are changes of rows, and later ones need the rows before them. With a primary key, "
+            "DELETE without WHERE deletes all rows, and CALL <catalog>.system.compact_changes(...) removes old events. "
+            "Where a connector writes, truncate the table in its database; 'retention.type' removes old events."
         )
 
     @classmethod

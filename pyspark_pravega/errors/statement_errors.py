@@ -58,19 +58,20 @@ class EventTooLargeError(PravegaError):
 
 
 class InvalidRowError(PravegaError):
-    """A row cannot be written: a null routing key, a null in a `NOT NULL` column, a value out of range."""
+    """A row cannot be written: null as routing key or as `NOT NULL`, a value out of range, a key changed twice."""
 
     condition = "PRAVEGA_INVALID_ROW"
     sql_state = "22000"
-    cure = "Filter such rows out, or give them a value: `coalesce(column, ...)`."
+    cure = "Filter such rows out, or give them a value: `coalesce(column, ...)`. Let a statement [change each key \
+once](tables-that-change.md#what-is-written)."
 
 
 class DuplicateKeyError(PravegaError):
-    """A statement inserts a key twice, or one that a table with `'insert.conflict'='fail'` has; it wrote nothing."""
+    """A statement inserts a key twice, or one that a table with `'insert.conflict'='fail'` has. Nothing is written."""
 
     condition = "PRAVEGA_DUPLICATE_KEY"
     sql_state = "23505"
-    cure = "Leave such rows out, or replace rows by MERGE: [Keys that exist](tables-that-change.md#keys-that-exist)."
+    cure = "Choose other keys, or change rows by MERGE: [Keys that exist](tables-that-change.md#keys-that-exist)."
 
 
 class MalformedEventError(PravegaError):

@@ -135,8 +135,9 @@ def test_decimals_within_others_are_checked_alike(api: PravegaCatalog, scope: st
 
 
 REFUSED: list[tuple[object, type[PravegaError], str]] = [
-    ({"text": ["a"]}, InvalidSchemaError, "The rows have no id, which is NOT NULL"),
-    ({"id": [1], "size": [2]}, InvalidSchemaError, "The rows have size, which are not columns of the table"),
+    ({"text": ["a"]}, InvalidSchemaError, "The rows lack NOT NULL columns: id"),
+    ({"id": [1], "size": [2]}, InvalidSchemaError, "The rows have size, which is no column of the table"),
+    ({"id": [1], "a": [2], "b": [2]}, InvalidSchemaError, "The rows have a, b, which are no columns of the table"),
     ({"id": ["1"]}, InvalidSchemaError, "Column id is int32, but the rows have string for it. Cast it"),
     ({"id": [1], "at": [datetime(2024, 1, 1)]}, InvalidSchemaError, "Column at is timestamp.*Cast it first"),
     ({"id": [1 << 40]}, InvalidRowError, "Column id is int32, but a value of type int64 does not fit"),

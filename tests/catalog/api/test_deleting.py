@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -58,3 +60,7 @@ def test_what_cannot_be_deleted(api: PravegaCatalog, scope: str) -> None:
     table = api.create_table(f"`{scope}`.customers", SCHEMA, properties=PROPERTIES)
     with pytest.raises(InvalidOptionError, match="nobody"):
         table.delete(pc.field("nobody") == 1)
+    with pytest.raises(InvalidOptionError, match="does not fit the columns id, name, n: .* Compare a decimal with"):
+        table.delete(pc.field("n") < 0)
+    table.append(pa.table({"id": [1, 2], "n": [Decimal(-5), Decimal(5)]}))
+    assert table.delete(pc.field("n") < Decimal("0")) == 1

@@ -142,7 +142,7 @@ NOT_ALTERED = (
     behaviour(
         "a table of changes",
         "TRUNCATE TABLE customers",
-        refused(OPERATION, "Truncate the table in its database"),
+        refused(OPERATION, "truncate the table in its database"),
         "SELECT count(*) FROM customers",
         rows("2"),
     ),

@@ -18,8 +18,8 @@ COLUMNS = "id BIGINT, name STRING"
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("INSERT INTO {t} VALUES (3, 'c'), (1, 'x')", '{"id":1}'),
-        ("INSERT INTO {t} VALUES (3, 'c'), (3, 'd')", "gives one key to two rows"),
+        ("INSERT INTO {t} VALUES (3, 'c'), (1, 'x')", '{"id":1}, '),
+        ("INSERT INTO {t} VALUES (3, 'c'), (3, 'd')", 'The INSERT changes the row of the key {"id":3} more than once'),
         ("INSERT INTO {t} SELECT id, upper(name) FROM {t} WHERE id = 2", '{"id":2}'),
         (
             "MERGE INTO {t} t USING (SELECT 2 AS k, 'z' AS n) s ON t.name = s.n WHEN MATCHED THEN DELETE "
@@ -31,7 +31,7 @@ COLUMNS = "id BIGINT, name STRING"
             "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (k, n)",
             '{"id":2}',
         ),
-        ("UPDATE {t} SET id = 2 WHERE id = 1", '{"id":2}'),
+        ("UPDATE {t} SET id = 2 WHERE id = 1", "Choose another key, or DELETE that row first"),
     ],
 )
 def test_a_key_that_exists_fails_the_statement(spark: SparkSession, scope: str, statement: str, message: str) -> None:
