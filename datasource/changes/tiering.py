@@ -49,20 +49,18 @@ class Tiering:
 
     since: History | None
     until: History
-    events: int
-    """Bytes of events that are moved."""
 
     def to_json(self) -> str:
         """Return a text from which `from_json` makes an equal object."""
         since = None if self.since is None else self.since.to_json()
-        return json.dumps({"since": since, "until": self.until.to_json(), "events": self.events})
+        return json.dumps({"since": since, "until": self.until.to_json()})
 
     @classmethod
     def from_json(cls, text: str) -> Tiering:
         """Read what `to_json` wrote."""
         value = json.loads(text)
         since = None if value["since"] is None else History.from_json(value["since"])
-        return cls(since, History.from_json(value["until"]), value["events"])
+        return cls(since, History.from_json(value["until"]))
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     before = since or History(begin, begin, 0, {}, frozenset(), 0, identify(pravega, stream))
     newest = max((version.number for version in versions), default=before.version)
     history = _extend(opened, replace(before, version=newest), until.cut, slices)
-    return Tiering(since, history, planned.bytes), RowSource(TierReader(plan, planned.reader.planned), FILES, FILES)
+    return Tiering(since, history), RowSource(TierReader(plan, planned.reader.planned), FILES, FILES)
 
 
 def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequence[SegmentSlice]) -> History:

@@ -7,18 +7,13 @@ import pyarrow.compute as pc
 import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.core.arrow_types import find_arrow_type
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.spark_types import convert_parts
 
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 
-SEGMENT, OFFSET, LENGTH, ENCODING, ERROR, RAW = (
-    "_segment",
-    "_offset",
-    "_event_length",
-    "_encoding_id",
-    "_error",
-    "_raw",
-)
+SEGMENT, OFFSET, LENGTH = "_segment", "_offset", "_event_length"
+ENCODING, ERROR, RAW = "_encoding_id", "_error", "_raw"
 VERSION, TIME = CHANGE_COLUMNS.names[1:]
 OF_PLACE: dict[str, tuple[pa.DataType, str]] = {
     SEGMENT: (pa.string(), "Name of the segment that holds the event."),
@@ -46,43 +41,21 @@ def make_lake_schema(columns: T.StructType) -> pa.Schema:
                 f"Column {column.name} has the name of one that a lake's table has for the places of events. A table "
                 "with such a column cannot have a lake."
             )
-    fields = [pa.field(column.name, _find_type(column.name, column.dataType)) for column in columns]
-    return pa.schema([*fields, *(pa.field(name, type) for name, (type, _) in OF_PLACE.items())])
+    fields = [T.StructField(column.name, _find_type(column.name, column.dataType)) for column in columns]
+    own = [pa.field(name, type) for name, (type, _) in OF_PLACE.items()]
+    return pa.schema([*arrow_schema(T.StructType(fields)), *own])
 
 
-def _find_type(name: str, type: T.DataType) -> pa.DataType:
-    """Return the Arrow type of a column in a lake."""
-    if isinstance(type, _REFUSED):
+def _find_type(name: str, data_type: T.DataType) -> T.DataType:
+    """Return the type of a column, or of a part of it, in a lake: Iceberg has no small whole numbers."""
+    if isinstance(data_type, _REFUSED):
         raise UnsupportedTypeError(
-            f"Column {name} has the type {type.simpleString()}, which Iceberg's tables do not have. A table with such "
-            "a column cannot have a lake."
+            f"Column {name} has the type {data_type.simpleString()}, which Iceberg's tables do not have. A table with "
+            "such a column cannot have a lake."
         )
-    return _widen(find_arrow_type(_without_refused(name, type)))
-
-
-def _without_refused(name: str, type: T.DataType) -> T.DataType:
-    if isinstance(type, T.ArrayType):
-        _find_type(f"{name}.element", type.elementType)
-    elif isinstance(type, T.MapType):
-        _find_type(f"{name}.key", type.keyType)
-        _find_type(f"{name}.value", type.valueType)
-    elif isinstance(type, T.StructType):
-        for member in type:
-            _find_type(f"{name}.{member.name}", member.dataType)
-    return type
-
-
-def _widen(type: pa.DataType) -> pa.DataType:
-    """Replace what Iceberg lacks: small whole numbers by int, and NOT NULL within a column by nullable."""
-    if pa.types.is_int8(type) or pa.types.is_int16(type):
-        return pa.int32()
-    if pa.types.is_map(type):
-        return pa.map_(_widen(type.key_type), _widen(type.item_type))
-    if pa.types.is_list(type):
-        return pa.list_(pa.field("element", _widen(type.value_type)))
-    if pa.types.is_struct(type):
-        return pa.struct([pa.field(member.name, _widen(member.type)) for member in type])
-    return type
+    if isinstance(data_type, (T.ByteType, T.ShortType)):
+        return T.IntegerType()
+    return convert_parts(data_type, lambda part: _find_type(name, part))
 
 
 def convert_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
