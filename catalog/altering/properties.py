@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
+from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
@@ -57,10 +58,10 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
         return describe(catalog, address, loaded)
     if all(change.kind in COLUMN_CHANGES for change in changes):
         with prefix_errors("Table", about, UnsupportedOperationError):
-            if o.LAKE.key in loaded.stored and any(change.kind == "RenameColumn" for change in changes):
+            if o.LAKE.key in loaded.stored and any(map(_is_unlike_files, changes)):
                 raise UnsupportedOperationError(
-                    "A table with a lake keeps the names of its columns, by which files of the lake have them. Add a "
-                    "column instead."
+                    "Files of the table's lake have its columns by their names, and nulls where a column is new. So "
+                    "columns are not renamed, and get no default."
                 )
             change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
@@ -83,6 +84,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
         settings = read_declared_settings(options)
         bad_events = read_bad_event_rule(options, stream)
         settings = _check(loaded, settings)
+        _check_lake(catalog, loaded, settings)
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
             settings = replace(settings, tags=loaded.configuration.tags)
         if settings.framing != loaded.table.framing:
@@ -136,6 +138,23 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
         )
     settings = find_kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
     return spell_columns(settings, loaded.table.schema)
+
+
+def _is_unlike_files(change: TableChange) -> bool:
+    return change.kind == "RenameColumn" or change.property == "default" or change.kind == "UpdateColumnDefaultValue"
+
+
+def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings) -> None:
+    """Raise UnsupportedOperationError if a table would lose a lake that may have events which the stream lacks."""
+    stream, name = loaded.table.stream, loaded.stored.get(o.LAKE.key)
+    if name in (None, settings.scan_properties.get(o.LAKE.key)):
+        return
+    head = catalog.pravega.controller.head(stream).positions
+    if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):
+        raise UnsupportedOperationError(
+            f"Events were removed from stream {stream}, and lake {name} may have them: without it, reads of the table "
+            "would lack them. Make another table for what follows."
+        )
 
 
 def _apply(

@@ -8,7 +8,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, plan_tiering
+from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
@@ -37,6 +37,10 @@ def _plan(call: Call) -> Tasks | None:
         lake = _load_lake(opened)
         _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
         point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
+        if until is not None and point.version is None:
+            raise InvalidOptionError(
+                f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
+            )
         planned = plan_tiering(opened, lake, point)
     return None if planned is None else Tasks(planned[1], planned[0].to_json())
 
@@ -65,7 +69,8 @@ def tier(call: Call) -> Rows:
             rows = finish_tiering(lake, tiering, call.done.rows)
             _hold(opened, tiering.until.cut)
         history = lake.history
-        truncated, held_by = _truncate(call.catalog, opened, history)
+        # Queries that were planned before this call may still read what it has added from the stream.
+        truncated, held_by = _truncate(call.catalog, opened, history if call.done is None else tiering.since)
     cut = None if history is None else history.cut.to_text()
     version, total = (None, 0) if history is None else (history.version, history.rows)
     yield rows, version, cut, total, truncated, held_by
@@ -88,18 +93,12 @@ def _load_lake(opened: OpenTable) -> LakeTable:
     schema, settings = make_lake_schema(opened.table.schema), require_catalog(opened, name)
     lake = LakeTable.load(settings, name)
     if lake is None:
-        comment = (
-            f"The events of Pravega's stream {opened.stream}, written by pyspark-pravega. Rows must stay as they are."
-        )
-        lake = LakeTable.create(settings, name, schema, comment)
+        lake = LakeTable.create(settings, name, schema, opened.stream)
+    lake.check_origin(opened.stream)
     if lake.history is not None:
         check_identity(opened, lake, lake.history)
-        check_defaults(opened.table.schema, lake)
+        check_defaults(opened.table, opened.table.schema, lake)
         lake.check_complete()
-    elif lake.has_rows:
-        raise InvalidOptionError(
-            f"The table {name} of the lake has rows that are not events of stream {opened.stream}. Name another table."
-        )
     lake.evolve(schema)
     return lake
 
@@ -122,7 +121,7 @@ def _truncate(catalog: Catalog, opened: OpenTable, history: History | None) -> t
     if newest is None:
         return False, None
     version = newest if newest.number <= history.version else log.version(history.version)
-    if version is None:
+    if version is None or not lies_within(version.cut, history.cut):
         return False, None
     held_by = truncate_unless_held(catalog, version.cut)
     return held_by is None, held_by

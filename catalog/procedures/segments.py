@@ -7,10 +7,14 @@ from itertools import pairwise
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
-from pyspark_pravega.client.stream import SegmentRange, Stream
+from pyspark_pravega.client.stream import SegmentRange
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.changes.tiering import lies_within
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.lake.open_lake import find_lake_name, open_lake
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -111,9 +115,9 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
 )
 def truncate_stream(call: Call) -> Rows:
     pravega, stream = call.catalog.pravega, call.find_stream()
-    _check_kind(call.catalog, stream)
     before = call.require("before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
+    _check_table(call.catalog, cut)
     try:
         pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
@@ -131,10 +135,18 @@ def truncate_stream(call: Call) -> Rows:
     yield cut.to_text(), removed, left, passed, truncated
 
 
-def _check_kind(catalog: Catalog, stream: Stream) -> None:
-    """Refuse tables of changes. Streams that cannot be read as a table pass."""
+def _check_table(catalog: Catalog, cut: StreamCut) -> None:
+    """Refuse tables of changes, and events that a lake does not have yet. Streams that are no tables pass."""
     try:
-        table = load_table(catalog.pravega, stream).table
+        table = load_table(catalog.pravega, cut.stream).table
     except (SchemaNotFoundError, UnsupportedOperationError):
         return
     refuse_to_truncate(catalog, table, "truncate_stream")
+    opened = OpenTable(catalog.pravega, table, catalog.options(properties=table.scan_properties))
+    if find_lake_name(opened) is None:
+        return
+    lake = open_lake(opened)
+    if lake is None or lake.history is None or not lies_within(cut, lake.history.cut):
+        raise InvalidOptionError(
+            f"The lake of stream {cut.stream} does not have all events before that position yet. Call tier first."
+        )

@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
-from pyspark_pravega.errors import DataLossError, InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
-from ..lake.open_lake import BELIEVED_SECONDS, open_lake
+from ..lake.open_lake import open_lake
 from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_within
 from ..scan.conditions import Condition, Sieve
@@ -99,12 +99,8 @@ def plan_new_appended(
     """Fix what a batch of a stream of changes, which a `query` reads, has between two positions."""
     first, last = since.version + 1, until.known or until.version
     versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []
-    lake = open_lake(read, oldest=BELIEVED_SECONDS)
-    try:
-        slices = measure_slices(read, since.cut, until.cut, lake)
-    except DataLossError:
-        lake = open_lake(read)
-        slices = measure_slices(read, since.cut, until.cut, lake)
+    lake = open_lake(read)
+    slices = measure_slices(read, since.cut, until.cut, lake)
     selection = EventSelection(versions=map_segment_versions(read.stream, slices, versions, first), query=query)
     return plan_events(read, Measured(slices, lake=lake), WantedRows(columns, counted=True), selection)
 

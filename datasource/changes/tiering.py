@@ -24,7 +24,7 @@ from ..lake.lake_columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VER
 from ..positions.identity import identify
 from ..positions.lake_history import History
 from ..positions.points_in_time import Point
-from ..positions.snapshot import SegmentSlice
+from ..positions.snapshot import SegmentSlice, find_end_within
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
 from ..scan.planned_scan import RowSource
 from ..scan.reader import PlannedReader, ScanPartition, SegmentScanReader, list_slices
@@ -161,7 +161,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     if not slices:
         return None
     first = 1 if since is None else since.version + 1
-    versions = log.versions(first, until.version)
+    versions = [version for version in log.versions(first, until.version) if lies_within(version.cut, until.cut)]
     schema = make_lake_schema(table.schema)
     hidden = [HIDDEN_COLUMNS[name][0] for name in (SEGMENT, OFFSET, RAW, ERROR, ENCODING)]
     columns = StructType([*make_nullable(table.schema), *hidden, CHANGE_COLUMNS[VERSION], CHANGE_COLUMNS[TIME]])
@@ -176,6 +176,11 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     return Tiering(since, history), RowSource(TierReader(plan, planned.reader.planned), FILES, FILES)
 
 
+def lies_within(cut: StreamCut, until: StreamCut) -> bool:
+    """Return whether a cut lies before the cut of a tail, or at it."""
+    return all(offset <= find_end_within(segment, until) for segment, offset in cut.positions.items())
+
+
 def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequence[SegmentSlice]) -> History:
     """Return a history with more slices, up to a cut. Raises DataLossError if there is a gap."""
     stream, ranges = opened.stream, dict(before.ranges)
@@ -184,7 +189,8 @@ def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequen
         if end != piece.start:
             raise DataLossError(
                 f"The lake has segment {piece.segment_id} of stream {stream} up to byte {end}, but the stream begins "
-                f"at byte {piece.start}: what lies between was removed before it was tiered."
+                f"at byte {piece.start}: what lies between was removed before it was tiered. Give the table another "
+                "lake for what follows; other engines still read this one."
             )
         ranges[piece.segment_id] = first, piece.end
     segments, _ = opened.pravega.controller.list_segments_between(before.begin, until)

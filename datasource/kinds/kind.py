@@ -129,6 +129,11 @@ class TableKind(OpenTable, ABC):
         A commit at the same time is removed or kept as a whole. Raises StreamSealedError, StreamNotFoundError,
         PermissionDeniedError.
         """
+        if o.LAKE.key in table.scan_properties:
+            raise UnsupportedOperationError(
+                f"Stream {table.stream} has a lake, whose rows a table keeps. Remove events that the lake has from the "
+                "stream by the procedure truncate_stream, or drop the table and its lake."
+            )
         controller, log = pravega.controller, CommitLog(pravega, table.stream)
         for tries in range(1, _TRUNCATIONS + 1):
             # The server accepts any offsets. These are the ends of segments, which never lie within an event: the

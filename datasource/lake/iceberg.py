@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.client.recent import Recent
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
 
 from ..positions.lake_history import History
@@ -25,6 +26,7 @@ from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionField
     from pyiceberg.table import Table
 
 Expression: TypeAlias = Any
@@ -33,6 +35,10 @@ FileIO: TypeAlias = Any
 """What reads and writes the files of a lake, as pyiceberg has it."""
 _HISTORY = "pravega.history"
 """The property of the lake's table that has the `History` as JSON. It is committed together with the files."""
+_STREAM = "pravega.stream"
+"""The property that has the stream for which the table was made."""
+_OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.", "py-io-impl", "warehouse")
+"""The beginnings of the properties that reading and writing of files needs."""
 _OWN_FILES = "pravega-"
 """The beginning of the names of files whose rows are events of one segment, in their order."""
 _RETRIES = "commit.retry.num-retries"
@@ -74,26 +80,27 @@ class LakeTable:
                 return None
 
     @classmethod
-    def create(cls, catalog: str, name: str, schema: pa.Schema, comment: str) -> LakeTable:
-        """Create a table, partitioned by the day of the commit; raises the errors of `load`."""
-        opened = _open_catalog(catalog)
+    def create(cls, catalog: str, name: str, schema: pa.Schema, stream: Stream) -> LakeTable:
+        """Create the table of a stream, partitioned by the day of the commit; raises the errors of `load`."""
+        opened, namespace = _open_catalog(catalog), name.rpartition(".")[0]
         with _errors_of_lake(name):
-            opened.create_namespace_if_not_exists(name.rpartition(".")[0])
+            if not opened.namespace_exists(namespace):
+                opened.create_namespace(namespace)
             properties = {
-                "comment": comment,
+                "comment": f"Events of Pravega's stream {stream}, kept by pyspark-pravega. Rows must not be changed.",
+                _STREAM: str(stream),
                 _RETRIES: "0",
                 # Otherwise only the first characters of names count, which segments of a stream share.
                 f"write.metadata.metrics.column.{SEGMENT}": "full",
                 "write.metadata.delete-after-commit.enabled": "true",
             }
-            table = opened.create_table(name, schema, properties=properties)
-            with table.transaction() as change:
+            with opened.create_table_transaction(name, schema, properties=properties) as change:
                 with change.update_spec() as spec:
                     spec.add_field(TIME, "day", f"{TIME}_day")
                 with change.update_schema() as columns:
                     for column, (_, doc) in OF_PLACE.items():
                         columns.update_column(column, doc=doc)
-            return cls(table, name)
+            return cls(opened.load_table(name), name)
 
     @cached_property
     def history(self) -> History | None:
@@ -115,8 +122,11 @@ class LakeTable:
 
     @property
     def io(self) -> FileIO:
-        """Return what reads and writes files; it can be pickled."""
-        return self._table.io
+        """Return what reads and writes files, for tasks: it knows the storage, and nothing of the catalog."""
+        from pyiceberg.io import load_file_io
+
+        known = {key: text for key, text in self._table.io.properties.items() if key.startswith(_OF_STORAGE)}
+        return load_file_io(known, self._table.location())
 
     @property
     def folder(self) -> str:
@@ -136,10 +146,19 @@ class LakeTable:
         schema = self._table.schema()
         return expression_to_pyarrow(bind(schema, expression, case_sensitive=True), schema)
 
-    @property
-    def has_rows(self) -> bool:
-        """Return whether the table has, or had, rows."""
-        return self._table.current_snapshot() is not None
+    def check_origin(self, stream: Stream) -> None:
+        """Raise LakeError unless the table was made for a stream, and its partitions are still the same."""
+        if self._table.properties.get(_STREAM) != str(stream):
+            raise LakeError(
+                f"The table {self.name} of the lake's catalog was not made for stream {stream}. Name one that does not "
+                "exist: tier makes it."
+            )
+        [*parts] = [(self._table.schema().find_field(one.source_id).name, str(one.transform)) for one in self._parts]
+        if parts != [(TIME, "day")]:
+            raise LakeError(
+                f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of a day of "
+                f"{TIME}. Make this its partition again."
+            )
 
     def check_complete(self) -> None:
         """Raise LakeError if the table has not the rows that its history says, since somebody has changed it."""
@@ -189,6 +208,29 @@ class LakeTable:
         with _errors_of_lake(self.name), self._table.update_schema() as change:
             change.union_by_name(schema)
 
+    @property
+    def _parts(self) -> Sequence[PartitionField]:
+        return self._table.spec().fields
+
+    def _keep_what_landed(self) -> None:
+        """Take a commit for done that the catalog refuses, but has carried out: a proxy may have sent it twice.
+
+        pyiceberg looks for that only before it tries again, and removes the manifests of a commit that was refused.
+        """
+        table = self._table
+        commit = type(table)._do_commit
+
+        def commit_once(updates: Any, requirements: Any) -> None:
+            try:
+                commit(table, updates, requirements)
+            except Exception:
+                table.refresh()
+                landed = [table.metadata.snapshot_by_id(number) for number in _list_snapshots(updates)]
+                if not landed or None in landed:
+                    raise
+
+        table._do_commit = commit_once  # type: ignore[method-assign]
+
     def add_files(self, paths: Sequence[str], since: History | None, until: History) -> None:
         """Commit files, with the history that the table has with them.
 
@@ -207,6 +249,7 @@ class LakeTable:
                 with _errors_of_lake(self.name, CommitFailedException):
                     if self._table.properties.get(_RETRIES) != "0":
                         self._table.transaction().set_properties({_RETRIES: "0"}).commit_transaction()
+                    self._keep_what_landed()
                     with self._table.transaction() as change:
                         change.set_properties({_HISTORY: until.to_json()})
                         summary = {"pravega.cut": until.cut.to_text(), "pravega.version": str(until.version)}
@@ -221,6 +264,10 @@ class LakeTable:
                 with _errors_of_lake(self.name):
                     self._table.refresh()
                 self.__dict__.pop("history", None)
+
+
+def _list_snapshots(updates: Sequence[Any]) -> list[int]:
+    return [update.snapshot.snapshot_id for update in updates if hasattr(update, "snapshot")]
 
 
 def make_expression(name: str, *operands: Any) -> Expression:

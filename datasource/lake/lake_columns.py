@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
@@ -48,6 +50,12 @@ def make_lake_schema(columns: T.StructType) -> pa.Schema:
 
 def _find_type(name: str, data_type: T.DataType) -> T.DataType:
     """Return the type of a column, or of a part of it, in a lake: Iceberg has no small whole numbers."""
+    for part in [name, *(data_type.names if isinstance(data_type, T.StructType) else [])]:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part):
+            raise InvalidSchemaError(
+                f"'{part}' in column {name} is a name that writers of Iceberg spell otherwise in files: only letters, "
+                "digits and _ stay as they are. A table with such a name cannot have a lake."
+            )
     if isinstance(data_type, _REFUSED):
         raise UnsupportedTypeError(
             f"Column {name} has the type {data_type.simpleString()}, which Iceberg's tables do not have. A table with "

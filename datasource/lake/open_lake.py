@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Hashable
+from typing import Protocol, runtime_checkable
 
 import pyspark.sql.types as T
 
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import InvalidOptionError, LakeError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import is_read_as_default
+from pyspark_pravega.formats.core.format import Format, find_format
 from pyspark_pravega.sql import options as o
 
 from ..positions.identity import identify, is_same_stream
 from ..positions.lake_history import History
 from ..tables.open_table import OpenTable
+from ..tables.stream_table import StreamTable
+from ..workers.connections import hash_config
 from .iceberg import LakeTable
+
+LOG = logging.getLogger(__name__)
 
 IGNORE, ONLY = "ignore", "only"
 """Values of the read option `lake`: read what the stream has alone, or what the lake has alone."""
@@ -52,7 +59,7 @@ def open_lake(opened: OpenTable, *, oldest: float = 0.0) -> LakeTable | None:
     name = find_lake_name(opened)
     asked = opened.options.get(o.LAKE)
     if name is None or asked == IGNORE:
-        if name is None and asked is not None:
+        if name is None and asked == ONLY:
             raise InvalidOptionError(f"Stream {opened.stream} has no lake. Leave 'lake'='{asked}' out.")
         return None
     if opened.table.event_type is not None:
@@ -61,16 +68,15 @@ def open_lake(opened: OpenTable, *, oldest: float = 0.0) -> LakeTable | None:
             "stream has alone with the read option 'lake'='ignore'."
         )
     catalog = require_catalog(opened, name)
-    key, now = (catalog, name, opened.stream), time.monotonic()
+    key, now = (hash_config(opened.pravega.config), catalog, name, opened.stream), time.monotonic()
     known = _RECENT.find(key)
     if known is None or known[0] < now - oldest:
-        lake = LakeTable.load(catalog, name)
-        if lake is not None and lake.history is not None:
-            check_identity(opened, lake, lake.history)
-            lake.check_complete()
-        else:
-            lake = None
-        known = now, lake
+        try:
+            known = now, _load(opened, catalog, name)
+        except LakeError as error:
+            if not oldest or known is None:
+                raise
+            LOG.warning("What is known of the lake of stream %s stays valid for now: %s", opened.stream, error)
         _RECENT.put(key, known)
     if known[1] is None and asked == ONLY:
         raise InvalidOptionError(
@@ -79,20 +85,44 @@ def open_lake(opened: OpenTable, *, oldest: float = 0.0) -> LakeTable | None:
     return known[1]
 
 
-def check_defaults(columns: T.StructType, lake: LakeTable) -> None:
-    """Raise UnsupportedOperationError for a column that a lake lacks, and whose value in its events is not null."""
+@runtime_checkable
+class DefaultingFormat(Format, Protocol):
+    """A format in which a column may have a value in events without it."""
+
+    def can_be_missing(self, schema_text: str, column: str) -> bool:
+        """Return whether a column is null in events without it."""
+        ...
+
+
+def check_defaults(table: StreamTable, columns: T.StructType, lake: LakeTable) -> None:
+    """Raise UnsupportedOperationError for a column that a lake lacks, and that may have a value in its events."""
+    format = find_format(table.format)
     for column in columns:
-        if column.name not in lake.columns and is_read_as_default(column):
+        if column.name in lake.columns:
+            continue
+        has_value = not column.nullable or is_read_as_default(column)
+        if isinstance(format, DefaultingFormat) and table.schema_text is not None:
+            has_value |= not format.can_be_missing(table.schema_text, column.name)
+        if has_value:
             raise UnsupportedOperationError(
-                f"Column {column.name} was added with a default to a table whose lake {lake.name} has events without "
-                "it, and files cannot have that value in their rows. Leave the column out, read what the stream has "
-                "alone with 'lake'='ignore', or give the table a new lake."
+                f"Column {column.name} was added to a table whose lake {lake.name} has events without it, and is not "
+                "null in these: it has a default or a former name. Leave it out, or read what the stream has alone "
+                "with 'lake'='ignore'."
             )
 
 
 def look_again(opened: OpenTable) -> bool:
     """Load the lake of a table again: it may have what was removed from the stream. Return whether there is one."""
     return open_lake(opened) is not None
+
+
+def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
+    lake = LakeTable.load(catalog, name)
+    if lake is None or lake.history is None:
+        return None
+    check_identity(opened, lake, lake.history)
+    lake.check_complete()
+    return lake
 
 
 def check_identity(opened: OpenTable, lake: LakeTable, history: History) -> None:

@@ -32,6 +32,18 @@ class History:
         first, end = self.ranges.get(segment, (0, 0))
         return end if first <= start < end else start
 
+    def find_gap(self, segment: int, info: SegmentInfo | None) -> tuple[int, int | None] | None:
+        """Return the bytes of a segment that were removed before the lake had them: None for the end if it is unknown.
+
+        Returns None if there are none.
+        """
+        first, end = self.ranges.get(segment, (0, 0))
+        if first == end or (info is None and segment in self.ended):
+            return None
+        if info is None:
+            return end, None
+        return None if info.start_offset <= end else (end, info.start_offset)
+
     def widen(self, segments: Iterable[int], infos: Mapping[int, SegmentInfo]) -> dict[int, SegmentInfo]:
         """Return the state of segments as if what the lake has had never been removed from them."""
         widened = dict(infos)

@@ -64,10 +64,18 @@ def take_snapshot(
 
 
 def list_whole_segments(
-    pravega: Pravega, stream: Stream, until: StreamCut | None = None, *, history: History | None = None
+    pravega: Pravega,
+    stream: Stream,
+    until: StreamCut | None = None,
+    *,
+    history: History | None = None,
+    fail_on_data_loss: bool = False,
 ) -> list[SegmentSlice]:
-    """Return all that a stream and its history have now, or up to a cut, with the segments that have no events."""
-    return _list_slices(pravega, stream, None, until, False, history)
+    """Return all that a stream and its history have now, or up to a cut, with the segments that have no events.
+
+    With `fail_on_data_loss`, it raises DataLossError for a gap between the history and the stream.
+    """
+    return _list_slices(pravega, stream, None, until, fail_on_data_loss, history)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
@@ -145,19 +153,29 @@ def _list_slices(
         infos = pravega.segments.segment_infos(stream, segments)
         if is_whole:
             pravega.known_streams.learn_segments(stream, segments, infos)
+    gaps = {} if history is None else {segment: history.find_gap(segment, infos.get(segment)) for segment in segments}
     if history is not None:
         infos = history.widen(segments, infos)
     slices = []
     for segment_id in sorted(segments):
         info = infos.get(segment_id)
+        if history is not None and (gap := gaps[segment_id]) is not None:
+            lost, before = gap, first.positions.get(segment_id, 0)
+            after = BEYOND if end is None else find_end_within(segment_id, end)
+            if fail_on_data_loss and after > lost[0] and (lost[1] is None or before < lost[1]):
+                raise _make_lost_error(
+                    f"bytes from {lost[0]} on of segment {segment_id} of stream {stream} were removed"
+                )
+            in_lake = SegmentSlice(segment_id, max(before, history.ranges[segment_id][0]), min(after, lost[0]))
+            slices += drop_empty([in_lake])
         if info is None:
-            if strict:
+            if strict and (history is None or segment_id not in history.ranges):
                 raise _make_lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
-    if fail_on_data_loss and not drop_empty(slices) and not first.positions:
+    if fail_on_data_loss and not drop_empty(slices) and not first.positions and history is None:
         raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")
     return slices
 

@@ -116,7 +116,8 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None, 
     history = None if lake is None else lake.history
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     if start is None and end is None:
-        measure = partial(list_whole_segments, pravega, stream, history=history)
+        fail = history is not None and options.get(o.FAIL_ON_DATA_LOSS)
+        measure = partial(list_whole_segments, pravega, stream, history=history, fail_on_data_loss=fail)
         pieces, head = log.measure_settled_with_head(measure)
         return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces}, lake=lake)
     slices = take_snapshot(
@@ -189,11 +190,17 @@ def plan_events(
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
     sharing = selection.sharing or Sharing()
     in_lake: list[LakePartition] = []
+    only_lake = read.options.get(o.LAKE) == ONLY
     if measured.lake is not None:
         in_order = selection.sharing is None and selection.query is not None
         in_lake, left = _split_at_lake(measured.lake, table, left, rows, in_order=in_order)
-        if read.options.get(o.LAKE) == ONLY:
-            left = []
+        if in_lake and rule.dead_letter is not None and selection.query is not None:
+            raise UnsupportedOperationError(
+                f"A streaming query with '{o.DEAD_LETTER.key}' cannot read events of stream {stream} that are in its "
+                "lake: letters of a repeated micro-batch could come twice. Leave the option out, or read what the "
+                "stream has alone with 'lake'='ignore'."
+            )
+        left = [] if only_lake else left
     is_divided = _is_divided(read, measured, rows) and places is None
     size = sharing.find_part_size(left) if is_divided else None
     division = Division(left) if size is None else divide(pravega, stream, left, size)
@@ -223,7 +230,7 @@ def plan_events(
         newest=measured.newest,
         about=about,
         keyed=None if segments is None else (len(left), len(slices)),
-        head=measured.head if every_event_is_a_row else None,
+        head=measured.head if every_event_is_a_row and not only_lake else None,
     )
 
 
@@ -239,13 +246,13 @@ def _split_at_lake(
             f"stream {table.stream} with its lake. Leave it out, or read what the stream has alone with "
             "'lake'='ignore'."
         )
-    check_defaults(StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
+    check_defaults(table, StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
     for piece in slices:
         end = lake.find_end(piece.segment_id, piece.start)
         border = min(end, piece.end)
         if border > piece.start:
             partitions += plan_lake(lake, table, replace(piece, end=border), rows.conditions, in_order=in_order)
-        if border < piece.end:
+        if border < piece.end or piece.start == piece.end:
             left.append(replace(piece, start=border))
     return partitions, left
 

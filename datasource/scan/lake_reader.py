@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
@@ -40,6 +39,7 @@ class LakePartition(InputPartition):
 
     read: SegmentSlice
     files: tuple[LakeFile, ...]
+    in_order: bool
     io: FileIO = field(repr=False)
     wanted: WantedInLake | None = None
 
@@ -64,14 +64,15 @@ def plan_lake(
     names = frozenset(name for condition in conditions for name in condition.columns) & set(columns.names)
     wanted = None if expression is None else WantedInLake(lake.compile(expression), names | {ERROR})
     files = lake.find_files(make_segment_name(table.stream, piece.segment_id), piece.start, piece.end, expression)
-    ordered = all(file.ordered for file in files)
     if not files:
         return []
-    if in_order or not ordered:
-        return [LakePartition(piece, tuple(files), lake.io, wanted)]
+    if in_order:
+        return [LakePartition(piece, tuple(files), True, lake.io, wanted)]
+    if not all(file.ordered for file in files):
+        return [LakePartition(piece, (file,), False, lake.io, wanted) for file in files]
     borders = [piece.start, *(file.first for file in files[1:]), piece.end]
     return [
-        LakePartition(SegmentSlice(piece.segment_id, start, end), (file,), lake.io, wanted)
+        LakePartition(SegmentSlice(piece.segment_id, start, end), (file,), False, lake.io, wanted)
         for file, (start, end) in zip(files, pairwise(borders), strict=True)
     ]
 
@@ -83,11 +84,12 @@ def read_lake(
     segment = make_segment_name(plan.table.stream, partition.read.segment_id)
     names = [name for name in plan.schema.names if name in plan.table.schema.names]
     complete = list(dict.fromkeys([*names, LENGTH, ERROR, RAW, OFFSET, ENCODING]))
-    columns = complete if decoder.needs_places else [name for name in complete if name not in (OFFSET, ENCODING)]
+    has_places = partition.in_order or decoder.needs_places
+    columns = complete if has_places else [name for name in complete if name not in (OFFSET, ENCODING)]
     begun = False
     with _errors_of_files(plan.table.stream):
         for events in _read_in_order(partition, segment, columns):
-            if OFFSET not in columns and events.column(ERROR).null_count < len(events):
+            if decoder.fails_on_bad_events and OFFSET not in columns and events.column(ERROR).null_count < len(events):
                 # This event ends the query, by an error that says where it is.
                 for again in _read_in_order(partition, segment, complete):
                     decoder.convert(again, names)
@@ -103,16 +105,16 @@ def read_lake(
 def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the offsets of the events that a lake has of a slice, in their order. Raises LakeError."""
     segment = make_segment_name(stream, piece.segment_id)
-    partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), lake.io)
+    partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), True, lake.io)
     with _errors_of_files(stream):
         for batch in _read_in_order(partition, segment, [OFFSET]):
             yield batch.column(OFFSET).to_numpy()
 
 
 def _read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the files that lie in a slice, with offsets that grow."""
+    """Yield the rows of the files that lie in a slice, with offsets that grow if rows must come in order."""
     files = partition.files
-    if all(file.ordered for file in files):
+    if not partition.in_order or all(file.ordered for file in files):
         for file in files:
             yield from _read_file(partition, file, segment, columns)
         return
@@ -125,6 +127,8 @@ def _read_in_order(partition: LakePartition, segment: str, columns: Sequence[str
 def _read_file(
     partition: LakePartition, file: LakeFile, segment: str, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
+    import pyarrow.dataset as ds  # workers without a lake need not load it
+
     piece, conditions = partition.read, []
     if not file.ordered:
         conditions.append(pc.field(SEGMENT) == segment)

@@ -118,6 +118,11 @@ class SliceDecoder:
         """How many rows are still wanted; None: all."""
 
     @property
+    def fails_on_bad_events(self) -> bool:
+        """Return whether a bad event ends the query: not if nothing of events is decoded."""
+        return self._plan.bad_events.mode == FAILFAST and self._decoder is not None
+
+    @property
     def needs_places(self) -> bool:
         """Return whether rows depend on the places or the ids of events."""
         plan, hidden = self._plan, set(self._plan.schema.names) & HIDDEN_COLUMNS.keys() - self._columns
@@ -156,8 +161,10 @@ class SliceDecoder:
             if not wanted.all():
                 return self.convert(rows.filter(pa.array(wanted)), names) if wanted.any() else []
         errors = rows.column(ERROR)
-        bad = [BadEvent(index, errors[index].as_py()) for index in np.flatnonzero(errors.is_valid()).tolist()]
-        if bad and plan.bad_events.mode == FAILFAST:
+        # Where nothing is decoded, a bad event is a row like others.
+        is_bad = errors.is_valid() if self._decoder is not None else pa.array([], pa.bool_())
+        bad = [BadEvent(index, errors[index].as_py()) for index in np.flatnonzero(is_bad).tolist()]
+        if bad and self.fails_on_bad_events:
             raise self._make_malformed_error(chosen, bad[0])
         columns, numbers = rows.select(names) if names else None, list_positions(len(rows))
         if bad and plan.bad_events.mode == DROPMALFORMED:

@@ -50,7 +50,13 @@ def make_walk(opened: OpenTable) -> Walk[int]:
         border = start if lake is None else min(lake.find_end(segment, start), end)
         if lake is None or border == start:
             return walk_stream(segment, start, end, most_bytes=most_bytes, most_events=most_events)
-        return _walk_lake(lake, opened, SegmentSlice(segment, start, border), most_bytes, most_events)
+        reached = _walk_lake(lake, opened, SegmentSlice(segment, start, border), most_bytes, most_events)
+        bytes_left = None if most_bytes is None else most_bytes - (border - start)
+        events_left = None if most_events is None else most_events - reached.events
+        if reached.offset < border or border == end or bytes_left == 0 or events_left == 0:
+            return reached
+        more = walk_stream(segment, border, end, most_bytes=bytes_left, most_events=events_left)
+        return Border(more.offset, reached.events + more.events)
 
     return walk
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,12 @@ class AvroFormat:
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         return find_former_names(schema_text)
+
+    def can_be_missing(self, schema_text: str, column: str) -> bool:
+        """Return whether a column is null in events without it: it has no other default and no other name."""
+        fields = json.loads(schema_text).get("fields", ())
+        field: Mapping[str, Any] = next((one for one in fields if one["name"] == column), {})
+        return field.get("default") is None and not field.get("aliases")
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""

@@ -68,6 +68,10 @@ class ProtobufFormat:
     def spark_schema(self, schema_text: str) -> StructType:
         return convert_protobuf_to_spark(schema_text)
 
+    def can_be_missing(self, schema_text: str, column: str) -> bool:
+        """Return False: in messages without it, a field may have the default of its type."""
+        return False
+
     def type_name(self, schema_text: str) -> str:
         return read_message_name(schema_text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.recipes import run_sql
@@ -142,6 +144,35 @@ def test_a_stream_reads_history_and_tail_in_order(spark: SparkSession, table: st
     assert sorted(flatten(later)) == list(range(200, 450))
 
 
+def test_what_a_lake_keeps_is_not_truncated(spark: SparkSession, table: str) -> None:
+    tier(spark, table)
+    insert(spark, table, 300, 10)
+    assert spark.sql(f"SELECT count(*) FROM {table} WITH ('lake'='only')").first()[0] == 300
+    for statement in (f"TRUNCATE TABLE {table}", f"DELETE FROM {table}"):
+        assert "lake" in fails(partial(spark.sql, statement), "PRAVEGA_UNSUPPORTED_OPERATION")
+    assert "tier" in fails(lambda: truncate(spark, table, "tail"), "PRAVEGA_INVALID_OPTION")
+    truncate(spark, table, 3)
+    for change in ("SET TBLPROPERTIES ('lake'='a.b')", "UNSET TBLPROPERTIES ('lake')"):
+        alter = f"ALTER TABLE {table} {change}"
+        assert "lake" in fails(partial(spark.sql, alter), "PRAVEGA_UNSUPPORTED_OPERATION")
+    assert ids(spark.table(table)) == list(range(310))
+
+
+def test_a_gap_between_lake_and_stream_is_told(
+    spark: SparkSession, pravega: Pravega, table: str, scope: str, tmp_path: Path
+) -> None:
+    """Another program removes events that the lake does not have yet."""
+    tier(spark, table)
+    insert(spark, table, 300, 100)
+    pravega.controller.truncate_stream(find_end_now(pravega, Stream(scope, "t")).cut)
+    insert(spark, table, 400, 10)
+    fails(lambda: spark.table(table).collect(), "PRAVEGA_DATA_LOSS")
+    fails(lambda: tier(spark, table), "PRAVEGA_DATA_LOSS")
+    assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 3")) == list(range(300))
+    left = spark.sql(f"SELECT id FROM {table} WITH ('fail-on-data-loss'='false')")
+    assert ids(left) == [*range(300), *range(400, 410)]
+
+
 def test_changes_as_a_stream(spark: SparkSession, table: str, tmp_path: Path) -> None:
     tier(spark, table)
     truncate(spark, table, 2)
@@ -231,7 +262,14 @@ def test_fields_are_added_and_columns_keep_their_names(spark: SparkSession, lake
 
 def test_a_default_that_files_cannot_have_is_refused(spark: SparkSession, table: str) -> None:
     tier(spark, table)
-    spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT DEFAULT 7")
+    add = f"ALTER TABLE {table} ADD COLUMN more INT DEFAULT 7"
+    assert "default" in fails(lambda: spark.sql(add), "PRAVEGA_UNSUPPORTED_OPERATION")
+    [(schema,)] = spark.sql(f"SELECT schema FROM {table}.schemas").collect()
+    new = json.loads(schema)
+    new["fields"].append({"name": "more", "type": ["int", "null"], "default": 7})
+    name = table.removeprefix(f"{CATALOG}.")
+    spark.sql(f"CALL {CATALOG}.system.register_schema(table => '{name}', schema => '{json.dumps(new)}')").collect()
+    spark.sql(f"REFRESH TABLE {table}")
     assert ids(spark.sql(f"SELECT id FROM {table}")) == list(range(300))
     assert "more" in fails(lambda: spark.table(table).collect(), "PRAVEGA_UNSUPPORTED_OPERATION")
     assert "more" in fails(lambda: tier(spark, table), "PRAVEGA_UNSUPPORTED_OPERATION")
@@ -384,6 +422,7 @@ def test_the_stream_scales(spark: SparkSession, table: str, scope: str, tmp_path
 def test_what_the_stream_keeps(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
     """`lake.keep` removes from the stream what is older, and a consumer holds retention back."""
     table = create(spark, scope, "kept", **{"lake.keep": "0s", "retention.type": "size", "retention.minimum": "1m"})
+    assert not tier(spark, table).truncated  # queries that are planned already may read it
     done = tier(spark, table)
     assert (done.truncated, done.held_by) == (True, None)
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == []

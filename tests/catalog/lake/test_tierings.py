@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
@@ -77,6 +79,29 @@ def test_two_tierings_at_once(spark: SparkSession, pravega: Pravega, lake: dict[
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(400))
 
 
+def test_a_commit_that_the_catalog_carried_out_and_refused(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a proxy sends it once more, because the answer was lost: it counts as done, and its manifests stay."""
+    table = create(spark, scope, "t")
+    tier(spark, table)
+    insert(spark, table, 300, 50)
+    opened, loaded = open_lake(pravega, Stream(scope, "t"), lake)
+    written = write_files(opened, loaded)
+    assert written is not None
+    commit = SqlCatalog.commit_table
+
+    def commit_twice(*arguments: Any) -> Any:
+        commit(*arguments)
+        return commit(*arguments)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit_twice)
+    assert finish_tiering(loaded, *written) == 50
+    monkeypatch.undo()
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(350))
+    assert tier(spark, table).rows == 0
+
+
 @pytest.mark.parametrize("steps", [25, pytest.param(400, marks=pytest.mark.long)])
 def test_random_steps(
     spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path, steps: int
@@ -84,10 +109,11 @@ def test_random_steps(
     """After each step, a SELECT, AS OF, CHANGES and a stream agree with a list of the rows that was kept aside."""
     seed = int(os.environ.get("PRAVEGA_SEED", time.time_ns() % 10**6))
     random, table, stream = Random(seed), create(spark, scope, "t"), Stream(scope, "t")
+    removed = 1
     versions, seen, segments = [list(range(end)) for end in (0, 100, 200, 300)], list[int](), 2
 
     def step() -> str:
-        nonlocal segments
+        nonlocal segments, removed
         kind = random.choice(["insert", "insert", "tier", "tier until", "truncate", "lose", "scale", "stream"])
         tiered = tier_version()
         if kind == "insert":
@@ -99,7 +125,8 @@ def test_random_steps(
         elif kind == "tier until":
             tier(spark, table, until=random.randint(1, len(versions) - 1))
         elif kind == "truncate" and tiered:
-            truncate(spark, table, random.randint(1, tiered))
+            removed = random.randint(removed, tiered)
+            truncate(spark, table, removed)
         elif kind == "lose" and tiered:
             write_files(*open_lake(pravega, stream, lake))
         elif kind == "scale":
