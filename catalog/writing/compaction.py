@@ -27,7 +27,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.conflicts import list_keys, read_new_entries, select_new_events
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.log_table import HeadRow
+from pyspark_pravega.datasource.commit_log.log_table import COMPACT, HeadRow
 from pyspark_pravega.datasource.insert.change_task import RepeatingWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.insert import Insert
@@ -57,8 +57,6 @@ from ..storage.spelling import prefix_table
 from .open_writes import write_here
 from .row_changes import open_rows
 
-OPERATION = "COMPACT"
-"""What the history calls its versions."""
 PROCEDURE = "compact_changes"
 """The procedure."""
 _MOST_BYTES = 16 << 20
@@ -203,7 +201,7 @@ class _Repetition:
 
         insert = Insert.begin(prepared.pravega, prepared.table, write_settings(prepared.options))
         # The first look decodes the last transaction too, before others have to wait for this one.
-        request = CommitRequest(OPERATION, check=check, look_ahead=lambda _: self._look(self._measure()))
+        request = CommitRequest(COMPACT, check=check, look_ahead=lambda _: self._look(self._measure()))
 
         def commit(reports: Sequence[InsertMessage]) -> int:
             count = insert.commit(reports, request)

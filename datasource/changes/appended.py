@@ -138,11 +138,11 @@ def map_segment_versions(
 ) -> dict[str, SegmentVersions]:
     """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
     return {
-        make_segment_name(stream, piece.segment_id): _find_segment_versions(piece, versions, first) for piece in slices
+        make_segment_name(stream, piece.segment_id): find_segment_versions(piece, versions, first) for piece in slices
     }
 
 
-def _find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
+def find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
     """Return the versions of the events in a slice; events after the newest version belong to the next one."""
     ends, numbers, times = [], [], []
     reached, newest = piece.start, first - 1

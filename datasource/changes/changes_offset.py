@@ -143,10 +143,8 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
         )
 
 
-def find_tail(
-    pravega: Pravega, stream: Stream, options: o.Options, segments: Sequence[int] = (), *, versioned: bool
-) -> ChangesOffset:
-    """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
+def find_tail(pravega: Pravega, stream: Stream, options: o.Options, segments: Sequence[int] = ()) -> ChangesOffset:
+    """Return where the stream ends now, between two transactions, with the newest version before it.
 
     `segments` are segments that were current.
     """
@@ -155,18 +153,16 @@ def find_tail(
     def measure(published: StreamCut | None) -> StreamCut:
         return published or measure_tail(pravega, stream, segments)
 
-    cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
+    cut, version = log.tail(measure)
     return ChangesOffset(cut, version, created=find_creation(pravega, stream))
 
 
-def find_end_position(
-    pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, versioned: bool
-) -> ChangesOffset:
+def find_end_position(pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset) -> ChangesOffset:
     """Return where the stream ends now, as `find_tail`; `since` itself, after a pause, if it still ends there."""
     if _is_still(pravega, stream, since.cut):
         pause_between_looks(len(since.cut.positions))
         return since
-    tail = find_tail(pravega, stream, options, tuple(since.cut.positions), versioned=versioned)
+    tail = find_tail(pravega, stream, options, tuple(since.cut.positions))
     if tail.cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
@@ -186,17 +182,14 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     )
 
 
-def find_end_of_batch(
-    opened: OpenTable, since: ChangesOffset, request: BatchRequest, *, versioned: bool
-) -> ChangesOffset:
+def find_end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
-    `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
-    do not exist in the stream, or are those of another cluster.
+    Raises CheckpointError for positions that do not exist in the stream, or are those of another cluster.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
     _check_creation(pravega, stream, since)
-    target = request.last or find_end_position(pravega, stream, options, since, versioned=versioned)
+    target = request.last or find_end_position(pravega, stream, options, since)
     if target.cut == since.cut:
         return since
     check_positions(pravega, stream, since, target)
@@ -213,9 +206,8 @@ def find_end_of_batch(
         return since
     if reached == target.cut.positions:
         return replace(target, begin=_find_begin(since), known=None)
-    version = _find_newest_before(pravega, stream, since, target, reached) if versioned else 0
-    version_number = target.version if versioned else None
-    return ChangesOffset(StreamCut(stream, reached), version, _find_begin(since), version_number, target.created)
+    version = _find_newest_before(pravega, stream, since, target, reached)
+    return ChangesOffset(StreamCut(stream, reached), version, _find_begin(since), target.version, target.created)
 
 
 def _find_newest_before(

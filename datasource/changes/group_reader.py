@@ -40,6 +40,7 @@ from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations, name_value
 from .rows.fold import LeftOut
 from .rows.keyless.rows import KeylessRows
+from .rows.log_versions import LogVersions
 from .rows.names import UNKNOWN, Names, OlderPositions, read_numbers
 from .rows.row_history import Within
 
@@ -66,11 +67,13 @@ class GroupPartition(InputPartition):
 class GroupPlan(EventScanPlan):
     """The plan of all tasks that fold changes.
 
-    `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for.
+    `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for. `log`
+    has the versions of changes without a position, if versions are asked for.
     """
 
     memory: int = 0
     clearings: Clearings = field(default_factory=Clearings)
+    log: LogVersions | None = None
 
     @property
     def ages(self) -> OlderPositions:
@@ -88,7 +91,9 @@ def fold_keyless_rows(
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
-    with KeylessRows(columns.names, names, plan.memory, within, lenient=lenient, ages=plan.ages) as rows:
+    with KeylessRows(
+        columns.names, names, plan.memory, within, lenient=lenient, names=Names(plan.ages, plan.log)
+    ) as rows:
         for changes, locations in group_changes(plan, partition, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()

@@ -1,14 +1,12 @@
-"""Scans the changes of rows of a table of changes, with the database's positions as versions."""
+"""Scans the changes of rows of a table of changes. Versions are the database's positions, else those of the log."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
@@ -24,7 +22,7 @@ from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
-from ..tables.change_range import Bounds
+from ..tables.change_range import VERSION, Bounds
 from ..tables.open_table import OpenRead
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
 from .group_reader import (
@@ -35,8 +33,9 @@ from .group_reader import (
     make_batches,
     report_left_out,
 )
+from .log_ranges import number_changes
 from .rows.clearing import Clearing
-from .rows.names import Numbers
+from .rows.names import Names
 from .rows.row_history import RowHistory, Within
 from .states import WHOLE, RowStates, read_group
 from .truncations import SearchNeeded, find_truncations
@@ -121,21 +120,17 @@ class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
             "Stream %s is read from its start: the state of its rows is not known here.", plan.rows.table.stream
         )
         name = f"{read_group(after)}-{0:09}-{after.rpartition('-')[2]}"
-        with _make_history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
+        with _make_history(plan.rows, plan.past, Bounds(VERSION, 1, 0)) as history, states.write(name) as state:
             for _ in (*_feed_history(plan.rows, history, past, Counts()), *history.finish(state.add)):
                 raise AssertionError("an unwanted change was returned")
         return (name + WHOLE,)
-
-
-def _want_nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
-    return np.zeros(len(versions), np.bool_)
 
 
 def _make_history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
     key = list_key_columns(rows.table.settings)
     # All columns are compared, so that a change does not depend on the requested columns.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within, rows.ages)
+    return RowHistory(key, columns, rows.memory, truncations, within, Names(rows.ages, rows.log))
 
 
 def _feed_history(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.Table]:
@@ -159,7 +154,10 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> Planne
     if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     partitions = make_partitions(read.pravega, read.table, groups)
-    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), [*map(ChangesPartition, partitions)])
+    log = number_changes(read, slices)
+    reader = ChangesReader(
+        ChangesPlan(replace(plan, log=log), bounds, truncations), [*map(ChangesPartition, partitions)]
+    )
     return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
 

@@ -30,6 +30,7 @@ from ..tables.stream_table import StreamTable
 from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
+from .log_ranges import number_changes
 from .row_changes import ChangesPartition, ChangesPlan, ChangesReader, make_row_changes_plan
 from .rows.clearing import Clearing, list_members
 from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
@@ -123,6 +124,9 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         parts = [[piece for piece in slices if piece.segment_id in group] for group in touched]
         return make_partitions(pravega, table, parts)
 
+    # Positions of earlier releases have no version: such a batch is repeated as it was, unless it left versions out.
+    last = until.known or until.version or (None if changes.start is not None else 0)
+    log = number_changes(read, (*past, *new), since.version + 1, last, begins=since.begin is None)
     partitions = [
         ChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
         for group, new_events, past_events in zip(
@@ -130,7 +134,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         )
         for name in [states.name_after(group, before[group])]
     ]
-    reader = ChangesReader(ChangesPlan(plan, changes.bounds(), truncations, old), partitions)
+    reader = ChangesReader(ChangesPlan(replace(plan, log=log), changes.bounds(), truncations, old), partitions)
     tasks = [(TaskFiles(tuple(name for files in part.before for name in files), part.after),) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),

@@ -89,6 +89,10 @@ class HeadRow:
         return Content(self.content.events + entry.content.events, self.content.bytes + entry.content.bytes)
 
 
+COMPACT = "COMPACT"
+"""The operation of versions that repeat rows."""
+
+
 @dataclass(frozen=True)
 class Version:
     """A commit, which made everything up to `cut` visible. Published at `timestamp`, microseconds since 1970.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from pyspark_pravega.client.recent import Recent
 
@@ -35,9 +34,6 @@ from ..tables.open_table import OpenRead, OpenTable
 class ChangesSource(StreamSource):
     """Reads the changes of a table. An offset is a position between two transactions."""
 
-    _versioned: ClassVar[bool]
-    """Whether an offset includes the newest version before it."""
-
     def __init__(self, opened: OpenTable, reader: StreamReader, read: Callable[[], OpenRead]) -> None:
         """Take a table and its reader. `read` prepares the table for one read."""
         self._opened, self._reader, self._read = opened, reader, read
@@ -45,7 +41,7 @@ class ChangesSource(StreamSource):
 
     def last(self) -> str:
         opened = self._opened
-        return find_tail(opened.pravega, opened.stream, opened.options, versioned=self._versioned).to_json()
+        return find_tail(opened.pravega, opened.stream, opened.options).to_json()
 
     def limits(self) -> Limits:
         return read_limits(self._opened.options)
@@ -57,7 +53,7 @@ class ChangesSource(StreamSource):
         begin = ChangesOffset.from_json(since)
         bound = None if last is None else ChangesOffset.from_json(last)
         request = BatchRequest(bound, limits, self._reader.checkpoint, self._reader.memory)
-        end = find_end_of_batch(self._opened, begin, request, versioned=self._versioned)
+        end = find_end_of_batch(self._opened, begin, request)
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
 
     def _read_range(self, batch: BatchRange) -> tuple[ChangesOffset, ChangesOffset]:
@@ -67,8 +63,6 @@ class ChangesSource(StreamSource):
 
 class AppendedSource(ChangesSource):
     """Reads the rows that come to a table of events, with the versions that brought them."""
-
-    _versioned = True
 
     def start(self) -> str:
         check_endless(self._changes, self._opened.options)
@@ -82,8 +76,6 @@ class AppendedSource(ChangesSource):
 
 class RowChangesSource(ChangesSource):
     """Reads the changes of the rows of a table of changes."""
-
-    _versioned = False
 
     def __init__(self, opened: OpenTable, reader: StreamReader, read: Callable[[], OpenRead]) -> None:
         super().__init__(opened, reader, read)

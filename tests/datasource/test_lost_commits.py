@@ -123,7 +123,7 @@ def test_a_stream_of_events(loss: Loss) -> None:
 def test_a_stream_of_changes(loss: Loss) -> None:
     since = ChangesOffset(loss.pravega.controller.head(loss.stream), 0)
     append_event(loss)
-    end = find_end_position(loss.pravega, loss.stream, o.resolve(read={}), since, versioned=True)
+    end = find_end_position(loss.pravega, loss.stream, o.resolve(read={}), since)
     assert end.cut == measure_tail(loss.pravega, loss.stream)
     loss.check(versions=0, rows=len(ROWS) + 1)
 

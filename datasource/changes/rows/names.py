@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from pyspark_pravega.formats.changes.source_positions import compute_commit_versions
 from pyspark_pravega.formats.core.arrow_types import make_array
 
+from .log_versions import LogVersions
+
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -115,10 +117,13 @@ class Moment:
 
 
 class Names:
-    """Numbers texts and sets that occur repeatedly in the entries of a fold. `ages` says what older positions mean."""
+    """Numbers texts and sets that occur repeatedly in the entries of a fold.
 
-    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
-        self.ages = ages
+    `ages` says what older positions mean, and `log` has the versions of changes without a position, if there is one.
+    """
+
+    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME, log: LogVersions | None = None) -> None:
+        self.ages, self.log = ages, log
         self._origins: dict[str, int] = {}
         self._texts: list[str] = []
         self.missing: list[frozenset[str]] = [frozenset()]
@@ -202,13 +207,30 @@ def compute_version(origin: str | None, position: tuple[int, int, int]) -> int:
 
 
 def compute_versions(entries: pa.Table, names: Names) -> Numbers:
-    """Return the position of each change as one number; 0 if it has none."""
+    """Return the position of each change as one number; if it has none, the version of the log, or 0.
+
+    Raises what LogVersions refuses.
+    """
     origin, major, minor = (read_numbers(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
     for number in np.unique(origin[origin >= 0]).tolist():
         rows = origin == number
         versions[rows] = compute_commit_versions(names.origin_text(number) or "", major[rows], minor[rows])
+    if names.log is not None:
+        names.log.check(entries)
+        rows, numbers = names.log.find("numbers", entries)
+        versions[rows] = numbers
     return versions
+
+
+def find_times(entries: pa.Table, names: Names) -> Numbers:
+    """Return when each change was committed, or else when it was handled."""
+    time = read_numbers(entries, "time")
+    times: Numbers = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
+    if names.log is not None:
+        rows, committed = names.log.find("times", entries)
+        times[rows] = committed
+    return times
 
 
 def make_ascending(versions: Numbers, first: Mask) -> Numbers:

@@ -7,7 +7,8 @@ nothing: one that is delivered again, or an unchanged row of a snapshot.
 A truncation deletes the rows that exist at its place. Among changes of another segment than that of its event, its
 place is before the first one with a later position.
 
-The version of a change is its position in the database's log. Spark nets the changes of a row in the order of their
+The version of a change is its position in the database's log, or that of the commit log, which changes a row once: of
+several changes of a row, the last one counts. Spark nets the changes of a row in the order of their
 versions, so that these must ascend for each key: a version that does not is replaced by one more than the one before.
 """
 
@@ -27,17 +28,17 @@ from pyspark_pravega.formats.core.arrow_types import make_array
 from .clearing import AllClearings, Clearing, Clearings, CompleteSnapshot, Mark, Truncation
 from .entries import EntryReader, EventLocations, name_value
 from .fold import Former, KeyFold, LeftOut, Reduction
+from .log_versions import find_own
 from .names import (
     DELETED,
     POSITION,
     SNAPSHOT,
-    UNKNOWN,
     Mask,
     Names,
     Numbers,
-    OlderPositions,
     compute_version,
     compute_versions,
+    find_times,
     make_ascending,
     read_columns,
     read_numbers,
@@ -77,19 +78,19 @@ class RowHistory(KeyFold):
         memory: int,
         clearings: Sequence[Clearing] | None,
         within: Within,
-        ages: OlderPositions = OlderPositions.BY_TIME,
+        names: Names | None = None,
     ) -> None:
         """Begin without changes. `columns` are those of the table, without the key's; `memory` is in bytes.
 
         `clearings` are those of the whole stream, None if all of its changes come from one segment.
         """
-        noted = AllClearings()
+        noted, names = AllClearings(), names or Names()
         truncations = noted.all
         if clearings is not None:
             truncations = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
             noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
         self.left_out = LeftOut()
-        self._noted, self._names, self._truncations, self._before = noted, Names(ages), truncations, Clearings()
+        self._noted, self._names, self._truncations, self._before = noted, names, truncations, Clearings()
         self._reader = EntryReader(key, columns, self._names)
         shared = _Shared(
             tuple(key), tuple(columns), self._names, within, truncations, self._before, noted, self.left_out
@@ -178,6 +179,21 @@ class _Steps(Reduction):
         return _Steps(self._shared, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        whole = self._find_whole_versions(entries)
+        state, history = self._take(entries.slice(0, whole))
+        if whole < len(entries):
+            state = pa.concat_tables([state, entries.slice(whole)]).combine_chunks()
+        return state, history
+
+    def _find_whole_versions(self, entries: pa.Table) -> int:
+        """Return how many entries come before the last version of the log, which may have more of them."""
+        if self._names.log is None or not len(entries):
+            return len(entries)
+        version, segment, settled = (read_numbers(entries, name) for name in ("version", "segment", "settled"))
+        others = (version != version[-1]) | (segment != segment[-1]) | (settled != 0) | ~find_own(entries)
+        return int(np.flatnonzero(others).max(initial=-1)) + 1
+
+    def _take(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         history: list[pa.Table] = []
         due = self._find_due_truncations(entries)
         if not due:
@@ -194,6 +210,8 @@ class _Steps(Reduction):
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         history: list[pa.Table] = []
+        if (read_numbers(state, "settled") == 0).any():
+            state, history = self._take(state)
         clearings: list[Truncation | CompleteSnapshot] = [*self._list_pending(), *self._find_new_snapshots()]
         for clearing in sorted(clearings, key=_order_in_database):
             state, deletes = self._clear(state, clearing)
@@ -290,17 +308,35 @@ class _Steps(Reduction):
         if snapshots := self._find_new_snapshots():
             entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
             order = KeyOrder(entries, shared.key, self._names)
-        entries = self._number_versions(order.fill_in(shared.columns), order)
+        entries = order.fill_in(shared.columns)
+        if len(replaced := self._find_replaced(entries, order)):
+            entries = entries.filter(pa.array(~np.isin(np.arange(len(entries)), replaced)))
+            order = KeyOrder(entries, shared.key, self._names)
+        entries = self._number_versions(entries, order)
         # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = take_rows(entries, order.entries[kept])
         state = replace_columns(state, time=order.newest(kept), settled=1)
         return state, self._find_changes(entries, order)
 
+    def _find_replaced(self, entries: pa.Table, order: KeyOrder) -> Numbers:
+        """Return the new entries that a later one of the same key and version of the log replaces."""
+        if self._names.log is None:
+            return np.zeros(0, np.int64)
+        new = (find_own(entries) & (read_numbers(entries, "settled") == 0))[order.entries]
+        versions = read_numbers(entries, "version")[order.entries]
+        again = ~order.first[1:] & new[:-1] & new[1:] & (versions[:-1] == versions[1:])
+        replaced: Numbers = order.entries[:-1][again]
+        return replaced
+
     def _number_versions(self, entries: pa.Table, order: KeyOrder) -> pa.Table:
         versions = read_numbers(entries, "version")
         sorted_versions = versions[order.entries]
-        ascending = make_ascending(sorted_versions, order.first)
+        first = order.first
+        if self._names.log is not None:
+            own = find_own(entries)[order.entries]
+            first = first | (own & np.append(False, own[:-1]))  # the log's versions are as they are
+        ascending = make_ascending(sorted_versions, first)
         if ascending is sorted_versions:
             return entries
         versions = versions.copy()
@@ -330,10 +366,10 @@ class _Steps(Reduction):
         self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers
     ) -> list[pa.Table]:
         """Return the wanted part of the history that these changes cause."""
-        versions, time = read_numbers(causes, "version"), read_numbers(causes, "time")
-        times = np.where(time != UNKNOWN, time, read_numbers(causes, "ts"))
-        versions, times = versions[cause], times[cause]
+        versions, times = read_numbers(causes, "version")[cause], find_times(causes, self._names)[cause]
         chosen = self._shared.within(versions, times)
+        if self._names.log is not None:
+            chosen &= ~np.isin(versions, self._names.log.hidden)
         if not chosen.any():
             return []
         if not chosen.all():

@@ -19,7 +19,7 @@ SETTINGS = resolve(env={})
 
 
 def end(pravega: Pravega, stream: Stream, since: ChangesOffset) -> ChangesOffset:
-    return find_end_position(pravega, stream, SETTINGS, since, versioned=True)
+    return find_end_position(pravega, stream, SETTINGS, since)
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from ..names import (
     Numbers,
     OlderPositions,
     compute_version,
+    find_times,
     make_comparable_times,
     read_numbers,
 )
@@ -185,8 +186,7 @@ class _History:
         names: Names,
     ) -> None:
         self._entries = entries
-        version, time = read_numbers(entries, "version"), read_numbers(entries, "time")
-        times = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
+        version, times = read_numbers(entries, "version"), find_times(entries, names)
         remains = np.ones(len(entries), np.bool_)
         # A row in a snapshot counts only if it does not exist already.
         remains[counts.missing] = remains[own >= 0] = False

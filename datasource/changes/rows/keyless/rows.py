@@ -37,7 +37,7 @@ from ..entries import (
     read_operations,
 )
 from ..fold import KeyFold, LeftOut, convert_to_text
-from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions, compute_versions
+from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, compute_versions
 from ..row_history import AFTER, BEFORE, DELETE, INSERT, Within
 from .keyless_counts import ROW, KeylessCounts
 from .snapshots import Snapshots
@@ -59,7 +59,7 @@ class KeylessRows(KeyFold):
         within: Within | None = None,
         *,
         lenient: bool = False,
-        ages: OlderPositions = OlderPositions.BY_TIME,
+        names: Names | None = None,
     ) -> None:
         """Begin without rows. `columns` are all of the table, `output_names` those of the results; `memory`: in bytes.
 
@@ -67,7 +67,7 @@ class KeylessRows(KeyFold):
         removed row need not exist.
         """
         self._columns, self._wanted = tuple(columns), tuple(output_names)
-        self._names = Names(ages)
+        self._names = names or Names()
         self._truncates = AllClearings()
         self._snapshots = Snapshots()
         self._with_versions = within is not None

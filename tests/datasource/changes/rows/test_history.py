@@ -12,6 +12,8 @@ import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing, Truncation
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
+from pyspark_pravega.datasource.changes.rows.log_versions import LogVersions
+from pyspark_pravega.datasource.changes.rows.names import Names
 from pyspark_pravega.datasource.changes.rows.row_history import AFTER, BEFORE, DELETE, INSERT, RowHistory
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
@@ -31,10 +33,11 @@ def history(
     bounds: Bounds = EVERYTHING,
     truncations: Sequence[Clearing] | None = None,
     one_batch: bool = False,
+    log: LogVersions | None = None,
 ) -> list[tuple[str, int, str | None, int]]:
     """Sign, key, value and version of each change of a row, in order."""
     found = []
-    with RowHistory(["id"], ["v"], memory, truncations, bounds) as rows:
+    with RowHistory(["id"], ["v"], memory, truncations, bounds, Names(log=log)) as rows:
         tables = []
         if one_batch:
             batch = pa.RecordBatch.from_pylist([change.row() for change in changes], schema=SCHEMA)
@@ -256,3 +259,29 @@ def test_more_keys_than_sixteen_bits_can_number() -> None:
         images = [("+", key, str(at), at)] if former is None else [("<", key, former, at), (">", key, str(at), at)]
         expected += images
     assert history(changes, one_batch=True) == expected
+
+
+@pytest.mark.parametrize("memory", [1 << 28, 20_000, 500])
+def test_a_version_of_the_log_changes_each_row_once(memory: int) -> None:
+    """What a version did leads from the rows before it to those after it, wherever a reduction ends."""
+    for seed in range(4):
+        chosen = random.Random(seed)
+        changes = [Change(chosen.choice("cud"), chosen.randrange(5), str(number)) for number in range(200)]
+        ends = sorted({*chosen.sample(range(1, 200), 12), 200})
+        log = LogVersions({0: {"ends": ends, "numbers": range(7, 7 + len(ends)), "times": [-1] * len(ends)}})
+        found, begin = history(changes, memory=memory, log=log), 0
+        rows: dict[int, str] = {}
+        for version, end in enumerate(ends, 7):
+            now = dict(rows)
+            for change in changes[begin:end]:
+                assert change.id is not None and change.v is not None
+                now.pop(change.id, None)
+                now |= {change.id: change.v} if change.op != "d" else {}
+            gone = {key: v for key, v in rows.items() if now.get(key) != v}
+            come = {key: v for key, v in now.items() if rows.get(key) != v}
+            here = [each for each in found if each[3] == version]
+            assert {each[1]: each[2] for each in here if each[0] in "-<"} == gone
+            assert {each[1]: each[2] for each in here if each[0] in "+>"} == come
+            assert len(here) == len(gone) + len(come)
+            rows, begin = now, end
+        assert {each[3] for each in found} <= {*range(7, 7 + len(ends))}
