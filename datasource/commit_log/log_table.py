@@ -263,8 +263,7 @@ class LogTable:
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
-        record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
-        return record
+        return {} if entry is None else json.loads(entry.value)
 
     def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
         """Replace the head row, and write other rows in the same atomic step; False if `old` is outdated."""
