@@ -105,10 +105,6 @@ class TableName:
         """Return whether the name says that a key-value table is meant."""
         return self.part == KEY_VALUE_TABLE
 
-    @property
-    def is_changelog(self) -> bool:
-        return self.part == CHANGELOG
-
     def __str__(self) -> str:
         return self.stream if self.part is None else f"{self.stream}{_SIGN}{self.part}"
 
