@@ -234,7 +234,7 @@ def test_every_failure_has_its_error() -> None:
             raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert len(STREAM_REPLIES) == 17  # a new reply needs a look at `failure`
+    assert len(STREAM_REPLIES) == 16  # a new reply needs a look at `failure`
 
 
 def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:
