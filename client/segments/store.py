@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
@@ -101,6 +101,12 @@ class SegmentStore:
         granted = read_granted_access(token)
         for right in (granted,) if granted is Access.READ else tuple(Access):
             self.tokens.seed(stream, right, token)
+
+    def seed(self, stream: Stream, token: str, endpoints: Mapping[int, Endpoint]) -> None:
+        """Note what the planner of a task has learned: a delegation token, and where segments are."""
+        self.seed_token(stream, token)
+        for segment_id, endpoint in endpoints.items():
+            self.seed_location(stream, segment_id, endpoint)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment, as last known. The first call asks the controller."""
