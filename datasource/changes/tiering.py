@@ -53,13 +53,11 @@ class Tiering:
     """Bytes of events that are moved."""
 
     def to_json(self) -> str:
-        """Return a text from which `from_json` makes an equal object."""
         since = None if self.since is None else self.since.to_json()
         return json.dumps({"since": since, "until": self.until.to_json(), "events": self.events})
 
     @classmethod
     def from_json(cls, text: str) -> Tiering:
-        """Read what `to_json` wrote."""
         value = json.loads(text)
         since = None if value["since"] is None else History.from_json(value["since"])
         return cls(since, History.from_json(value["until"]), value["events"])
