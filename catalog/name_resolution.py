@@ -11,7 +11,7 @@ from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
+from pyspark_pravega.datasource.tables.stream_table import CHANGELOG, StreamTable, TableName
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
@@ -163,7 +163,7 @@ class NamedPart(_Scoped):
         return True
 
     def alter(self, changes: Sequence[TableChange]) -> TableDescription:
-        if TableName.parse(self.identifier.name).is_changelog:
+        if TableName.parse(self.identifier.name).part == CHANGELOG:
             raise UnsupportedOperationError(
                 f"{self.shown} is a part of the table {self._whole}. ALTER TABLE {self._whole}."
             )

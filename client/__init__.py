@@ -71,7 +71,7 @@ class Pravega:
     `config`: addresses, credentials, trust and time limits. `first_contact`: see :func:`connect`.
 
     `controller`: scopes, streams, transactions, stream cuts, key-value tables, reader groups. `segments`: bytes,
-    attributes and states of segments. `tokens`: what `segments` shows to the segment stores. `known_streams`: what
+    creation times and states of segments. `tokens`: what `segments` shows to the segment stores. `known_streams`: what
     earlier calls have found out about streams, which is checked before it is used.
 
     Examples

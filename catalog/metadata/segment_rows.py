@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
-from uuid import UUID
 
 import pyspark.sql.types as T
 
@@ -15,8 +14,6 @@ from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, 
 from .metadata_table import Rows, column, metadata_table
 
 R = TypeVar("R")
-_CREATION_TIME = UUID(int=1 << 127)
-"""The attribute in which segment stores keep the creation time of a segment, in milliseconds since 1970."""
 
 
 @metadata_table(
@@ -77,7 +74,7 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
 
     def read_creation(segment_id: int) -> int | None:
         try:
-            milliseconds = pravega.segments.attribute(stream, segment_id, _CREATION_TIME)
+            milliseconds = pravega.segments.creation_times(stream, [segment_id])[segment_id]
         except SegmentNotFoundError:
             return None
         return None if milliseconds is None else milliseconds * 1000

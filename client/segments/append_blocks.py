@@ -104,11 +104,9 @@ def _find_occurrences(content: bytes | bytearray, block: memoryview, frames: Off
     position = content.find(block)
     while position >= 0:
         following = int(np.searchsorted(frames, position))
-        if following == len(frames):
-            return
-        if frames[following] == position:
+        if following < len(frames) and frames[following] == position:
             yield position
             following += 1
-            if following == len(frames):
-                return
+        if following == len(frames):
+            return
         position = content.find(block, int(frames[following]))

@@ -74,7 +74,9 @@ class SegmentFetch:
         self._view, self._offset = view, offset
         self._outstanding.clear()
         end = offset + len(view)
-        self._todo = deque((first, last - first) for first, last in itertools.pairwise(_request_bounds(offset, end)))
+        # All requests but the first begin at borders of blocks.
+        bounds = [offset, *range(offset - offset % _ASKED + _ASKED, end, _ASKED), end]
+        self._todo = deque((first, last - first) for first, last in itertools.pairwise(bounds))
         start_offset: int | None = None
         started = time.monotonic()
 
@@ -220,11 +222,6 @@ class SegmentFetch:
             connection.close()
         else:
             self._store.pool.give_back(connection)
-
-
-def _request_bounds(offset: int, end: int) -> list[int]:
-    """Return the starts of requests for [offset, end), all but the first at borders of blocks, and the end."""
-    return [offset, *range(offset - offset % _ASKED + _ASKED, end, _ASKED), end]
 
 
 def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
@@ -27,7 +27,6 @@ from ..wire.replies import (
     NoSuchSegment,
     Reply,
     SegmentAttribute,
-    SegmentAttributeUpdated,
     SegmentIsSealed,
     SegmentSealed,
     StreamSegmentInfo,
@@ -102,6 +101,12 @@ class SegmentStore:
         granted = read_granted_access(token)
         for right in (granted,) if granted is Access.READ else tuple(Access):
             self.tokens.seed(stream, right, token)
+
+    def seed(self, stream: Stream, token: str, endpoints: Mapping[int, Endpoint]) -> None:
+        """Note what the planner of a task has learned: a delegation token, and where segments are."""
+        self.seed_token(stream, token)
+        for segment_id, endpoint in endpoints.items():
+            self.seed_location(stream, segment_id, endpoint)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment, as last known. The first call asks the controller."""
@@ -288,65 +293,17 @@ class SegmentStore:
             SegmentIsSealed,
         )
 
-    def attribute(
-        self, stream: Stream, segment_id: int, name: uuid.UUID, transaction: uuid.UUID | None = None
-    ) -> int | None:
-        """Return the value of a segment's attribute; None if the segment store does not hold it in memory.
-
-        Raises SegmentNotFoundError or TransactionNotOpenError.
-        """
-        return self._attributes(stream, [segment_id], name, transaction)[segment_id]
-
     def creation_times(self, stream: Stream, segment_ids: Sequence[int]) -> dict[int, int | None]:
         """Return when each segment was created, in milliseconds by its segment store's clock, as far as that is known.
 
         Raises SegmentNotFoundError.
         """
-        return self._attributes(stream, segment_ids, _CREATION_TIME)
-
-    def _attributes(
-        self, stream: Stream, segment_ids: Sequence[int], name: uuid.UUID, transaction: uuid.UUID | None = None
-    ) -> dict[int, int | None]:
         replies = self.request_all(
-            [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
+            [SegmentAddress(stream, segment_id) for segment_id in segment_ids],
             Access.READ,
             "read an attribute of",
-            lambda request_id, segment, token: wire.get_attribute(request_id, segment, name, token),
+            lambda request_id, segment, token: wire.get_attribute(request_id, segment, _CREATION_TIME, token),
             SegmentAttribute,
         )
         values = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
         return {segment_id: None if value == wire.NO_EVENT_NUMBER else value for segment_id, value in values.items()}
-
-    def update_attribute(
-        self,
-        stream: Stream,
-        segment_id: int,
-        name: uuid.UUID,
-        value: int,
-        expected: int | None,
-        transaction: uuid.UUID | None = None,
-    ) -> bool:
-        """Set an attribute if it has the value `expected` (None: if it is absent); return whether it was set.
-
-        If a reply is lost, and the attribute then has the new value, it counts as set. Raises SegmentNotFoundError,
-        TransactionNotOpenError, SegmentSealedError.
-        """
-        repeated = False
-
-        def note() -> None:
-            nonlocal repeated
-            repeated = True
-
-        old = wire.NO_EVENT_NUMBER if expected is None else expected
-        reply = self.request(
-            SegmentAddress(stream, segment_id, transaction),
-            Access.WRITE,
-            "set an attribute of",
-            lambda request_id, segment, token: wire.update_attribute(request_id, segment, name, value, old, token),
-            SegmentAttributeUpdated,
-            on_repeat=note,
-        )
-        assert isinstance(reply, SegmentAttributeUpdated)
-        if not reply.success and repeated:
-            return self.attribute(stream, segment_id, name, transaction) == value
-        return reply.success

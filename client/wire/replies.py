@@ -134,14 +134,6 @@ class SegmentAttribute(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentAttributeUpdated(Reply):
-    """Whether a compare-and-set of an attribute found the expected value."""
-
-    command = 37
-    success: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentFailure(Reply):
     """A failure that names the segment alone."""
 
@@ -228,7 +220,7 @@ class ErrorMessage(Reply):
 
 STREAM_REPLIES: tuple[type[Reply], ...] = (
     Hello, KeepAlive, AppendSetup, DataAppended, SegmentRead, StreamSegmentInfo, SegmentSealed, SegmentAttribute,
-    SegmentAttributeUpdated, WrongHost, SegmentIsSealed, NoSuchSegment, InvalidEventNumber, SegmentIsTruncated,
+    WrongHost, SegmentIsSealed, NoSuchSegment, InvalidEventNumber, SegmentIsTruncated,
     OperationUnsupported, AuthTokenCheckFailed, ErrorMessage,
 )  # fmt: skip
 """All replies to the commands sent, but for those about tables."""

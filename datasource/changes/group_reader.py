@@ -212,11 +212,10 @@ def group_changes(
     table, rule = plan.table, plan.bad_events
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
-        pravega.segments.seed_token(table.stream, partition.token)
+        pravega.segments.seed(table.stream, partition.token, partition.endpoints)
         decoder = make_change_decoder(plan, columns)
         letters = None
         for piece in partition.pieces:
-            pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             if rule.dead_letter is not None:
                 letters = DeadLetters(pravega, rule, table.stream, piece.segment_id)
                 opened.callback(letters.close)

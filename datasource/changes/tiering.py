@@ -51,13 +51,11 @@ class Tiering:
     until: History
 
     def to_json(self) -> str:
-        """Return a text from which `from_json` makes an equal object."""
         since = None if self.since is None else self.since.to_json()
         return json.dumps({"since": since, "until": self.until.to_json()})
 
     @classmethod
     def from_json(cls, text: str) -> Tiering:
-        """Read what `to_json` wrote."""
         value = json.loads(text)
         since = None if value["since"] is None else History.from_json(value["since"])
         return cls(since, History.from_json(value["until"]))

@@ -95,7 +95,6 @@ class SearchedRanges:
         return SearchedRanges.of(ranges, self.truncations)
 
     def to_json(self) -> str:
-        """Return a text from which `from_json` makes an equal object."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
         truncations: list[Any] = []
         marks: list[Any] = []
@@ -213,8 +212,6 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         with borrow_connection(self._plan.config) as pravega:
-            pravega.segments.seed_token(self._plan.table.stream, partition.token)
-            for segment, endpoint in partition.endpoints.items():
-                pravega.segments.seed_location(self._plan.table.stream, segment, endpoint)
+            pravega.segments.seed(self._plan.table.stream, partition.token, partition.endpoints)
             texts = [_search(pravega, self._plan, piece).to_json() for piece in partition.pieces]
         yield pa.record_batch([pa.array(texts, pa.string())], names=FOUND.names)

@@ -183,10 +183,6 @@ class LogTable:
         rows, self._known = self._known, None
         if rows is not None and (companion is None or self._key(companion.number) in rows.others):
             return rows.head, None if companion is None else rows.others[self._key(companion.number)]
-        return self._rows(companion)
-
-    def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
-        """Return the head row, and its companion as it is stored."""
         if companion is None:
             return self._head(), None
         head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
@@ -267,8 +263,7 @@ class LogTable:
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
-        record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
-        return record
+        return {} if entry is None else json.loads(entry.value)
 
     def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
         """Replace the head row, and write other rows in the same atomic step; False if `old` is outdated."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -64,17 +65,13 @@ def commit_epoch(
             if checked is not None and not row.done:
                 former.abort()  # unless its commit has been asked for: others may have changed what it depends on
             if former.finish_commit():
-                log.replace_companion(
-                    entry.number, lambda stored, origin: entry.make_value_when_taken_over(row, stored, origin)
-                )
+                log.replace_companion(entry.number, partial(entry.make_value_when_taken_over, row))
                 if row.transaction != insert.transaction.id:
                     clean_up(insert.abort)
                 return row.rows
             entry.replaces = row.transaction
             if rows == 0:
-                log.replace_companion(
-                    entry.number, lambda stored, origin: entry.make_value_when_emptied(row, stored, origin)
-                )
+                log.replace_companion(entry.number, partial(entry.make_value_when_emptied, row))
         elif not row.done:
             former.abort()
     except BaseException:

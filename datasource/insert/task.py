@@ -149,9 +149,7 @@ class InsertWriter(DataSourceArrowWriter):
             # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
             transaction = spec.rejoin(pravega)
             try:
-                segments.seed_token(stream, spec.token)
-                for segment_id, endpoint in spec.endpoints.items():
-                    segments.seed_location(stream, segment_id, endpoint)
+                segments.seed(stream, spec.token, spec.endpoints)
                 with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
                     rows = self.rows_of_task(spec, partition, output)
                     rows.take(iterator)

@@ -103,5 +103,4 @@ class EpochWrite:
 
 
 def _decode(decoder: Decoder, values: Sequence[bytes]) -> list[int | None]:
-    epochs: list[int | None] = decoder.decode(EventBuffer.of(list(values))).column(0).to_pylist() if values else []
-    return epochs
+    return decoder.decode(EventBuffer.of(list(values))).column(0).to_pylist() if values else []

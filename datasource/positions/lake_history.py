@@ -57,7 +57,6 @@ class History:
         return widened
 
     def to_json(self) -> str:
-        """Return a text from which `from_json` makes an equal object."""
         value = {
             "begin": self.begin.to_text(),
             "cut": self.cut.to_text(),

@@ -137,13 +137,11 @@ class Tags:
 
 def _read(stored: Entry | None, origin: int) -> Mapping[str, Any]:
     row = _read_row(stored)
-    tags: dict[str, Any] = row["tags"] if row.get("origin") == origin else {}
-    return tags
+    return row["tags"] if row.get("origin") == origin else {}
 
 
 def _read_row(stored: Entry | None) -> dict[str, Any]:
-    row: dict[str, Any] = {} if stored is None else json.loads(stored.value)
-    return row
+    return {} if stored is None else json.loads(stored.value)
 
 
 def _read_tags(rows: Mapping[str, Any]) -> list[Tag]:

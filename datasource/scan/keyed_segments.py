@@ -76,8 +76,8 @@ def find_segments_of_keys(
         key = RoutingKey.of(column, table.schema)
     except InvalidOptionError:  # an older version of the schema, which a query may ask for, lacks a column of it
         return None
-    keys = _find_possible_texts(conditions, key, table.schema)
-    positions = None if keys is None else _find_positions(keys)
+    keys = list_possible_keys(conditions, key.columns, table.schema)
+    positions = None if keys is None else _find_positions(key.texts(keys))
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))
@@ -86,12 +86,6 @@ def find_segments_of_keys(
         return None
     segments = {piece.segment_id for piece in slices}
     return {segment for segment in segments if segment not in ranges or _has_any(ranges[segment], positions)}
-
-
-def _find_possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: StructType) -> pa.Array | None:
-    """Return the texts of the keys with which a row can fulfil all conditions; None if any can, or too many."""
-    keys = list_possible_keys(conditions, key.columns, schema)
-    return None if keys is None else key.texts(keys)
 
 
 def list_possible_keys(

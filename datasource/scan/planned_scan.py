@@ -135,7 +135,6 @@ class Extent(TypedDict):
 
 
 def measure_extent(slices: Sequence[SegmentSlice]) -> Extent:
-    """Return the extent of slices."""
     return Extent(
         bytes=sum(piece.end - piece.start for piece in slices),
         segments=len(slices),

@@ -255,8 +255,7 @@ def _is_for_few(plan: EventScanPlan) -> bool:
 def _make_reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
     """Return the reader of a slice's events. Nothing is read yet."""
     stream, piece, span = plan.table.stream, partition.piece, partition.span
-    pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
-    pravega.segments.seed_token(stream, partition.token)
+    pravega.segments.seed(stream, partition.token, {piece.segment_id: partition.endpoint})
     return SegmentRangeReader(
         pravega.segments,
         stream,

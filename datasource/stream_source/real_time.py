@@ -80,8 +80,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(scan.config))
         opened.callback(scan.writer_schemas.close)
-        pravega.segments.seed_location(stream, segment_id, partition.endpoint)
-        pravega.segments.seed_token(stream, partition.token)
+        pravega.segments.seed(stream, partition.token, {segment_id: partition.endpoint})
         address = SegmentAddress(stream, segment_id)
         letters = None
         if scan.bad_events.dead_letter is not None:

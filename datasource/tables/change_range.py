@@ -54,8 +54,7 @@ class Bounds:
     def __call__(self, versions: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of the changes with these versions and times (microseconds since 1970) lie within."""
         measured = versions if self.unit == VERSION else times
-        within: npt.NDArray[np.bool_] = (measured >= self.low) & (measured <= self.high)
-        return within
+        return (measured >= self.low) & (measured <= self.high)
 
 
 def parse_version(version: str, bound: str = "FROM") -> int:

@@ -65,7 +65,8 @@ class RoutingKey:
         Raises InvalidOptionError for a text that is neither a column nor such an expression, UnsupportedTypeError for
         a column whose values have no unique text.
         """
-        parts = [KeyPart(text)] if _is_column_name(text, columns) else _parse(text)
+        is_name = not any(sign in text for sign in "('|`") or text in columns.fieldNames()
+        parts = [KeyPart(text)] if is_name else _parse(text)
         return cls(
             tuple(part if part.column is None else KeyPart(_spell(text, part.column, columns)) for part in parts)
         )
@@ -106,10 +107,6 @@ class RoutingKey:
             for part in self.parts
         ]
         return pc.binary_join_element_wise(*texts, "")
-
-
-def _is_column_name(text: str, columns: T.StructType) -> bool:
-    return not any(sign in text for sign in "('|`") or text in columns.fieldNames()
 
 
 def _spell(key: str, name: str, columns: T.StructType) -> str:

@@ -93,11 +93,7 @@ def read_own_properties(tags: Iterable[str]) -> dict[str, str]:
         if hash_sign and not number.isdigit():
             continue
         pieces.setdefault(key, {})[int(number or 0)] = text
-    stored = {}
-    for key, parts in pieces.items():
-        text = "".join(parts[number] for number in sorted(parts))
-        stored[key] = _unpack(text)
-    return stored
+    return {key: _unpack("".join(parts[number] for number in sorted(parts))) for key, parts in pieces.items()}
 
 
 def make_tags(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:

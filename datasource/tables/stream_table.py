@@ -62,7 +62,6 @@ class KeyColumns:
         return self.primary_length + self.secondary_length
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_json` makes equal ones."""
         return {
             name: [[column.name, column.type, column.bytes] for column in columns]
             for name, columns in (("primary", self.primary), ("secondary", self.secondary))
@@ -70,7 +69,6 @@ class KeyColumns:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> KeyColumns:
-        """Make the columns that `to_json` described."""
         return cls(_read_key_columns(value["primary"]), _read_key_columns(value["secondary"]))
 
 
@@ -104,10 +102,6 @@ class TableName:
     def is_key_value_table(self) -> bool:
         """Return whether the name says that a key-value table is meant."""
         return self.part == KEY_VALUE_TABLE
-
-    @property
-    def is_changelog(self) -> bool:
-        return self.part == CHANGELOG
 
     def __str__(self) -> str:
         return self.stream if self.part is None else f"{self.stream}{_SIGN}{self.part}"

@@ -87,8 +87,7 @@ class CompleteSnapshot:
         before &= ~newer
         if not str(self.origin).startswith(_TIME_OF_CHANGE):
             before |= changes & older_position & (time < moment.time)
-        cleared: Mask = before & ~self._find_at_position(numbers, origin)
-        return cleared
+        return before & ~self._find_at_position(numbers, origin)
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries are rows of the snapshot, given that none of them is from before it."""
@@ -166,8 +165,7 @@ class Truncation:
             return by_place
         by_position = has_older_position(moment.position, numbers)
         decided = comparable & ~names.ages.find_contradicted(by_position, numbers["time"], moment.time)
-        cleared: Mask = np.where(decided, by_position, by_place)
-        return cleared
+        return np.where(decided, by_position, by_place)
 
     def is_before(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries come after this: by place in its own segment, in others by position or time."""
@@ -177,8 +175,7 @@ class Truncation:
         decided = comparable & ~names.ages.find_contradicted(by_position, moment.time, numbers["time"])
         by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
         elsewhere = np.where(decided, by_position, by_time)
-        after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
-        return after
+        return np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
 
 
 Clearing = Truncation | Mark

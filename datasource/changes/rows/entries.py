@@ -119,8 +119,7 @@ class EntryReader:
 
 def read_operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
     """Return the letter of each change, an empty text where there is none."""
-    letters: npt.NDArray[np.str_] = _LETTERS[_find_operation_codes(changes)]
-    return letters
+    return _LETTERS[_find_operation_codes(changes)]
 
 
 def _find_operation_codes(changes: pa.RecordBatch) -> _Codes:

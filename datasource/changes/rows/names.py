@@ -73,8 +73,7 @@ def make_comparable_times(times: Numbers) -> Numbers:
 
     For the same change, some releases of a connector send microseconds, and others only milliseconds.
     """
-    comparable: Numbers = times // 1000
-    return comparable
+    return times // 1000
 
 
 STREAMED, SNAPSHOT, DELETED = 0, 1, 2
@@ -151,8 +150,7 @@ class Names:
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
         if len(numbers) == 2 and not texts.null_count:
             return np.full(len(texts), numbers[0], np.int64)
-        numbers_of_rows: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
-        return numbers_of_rows
+        return np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """Return the number of each list as a set, 0 for null and the empty one."""

@@ -254,8 +254,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
     def _schema(self) -> pa.Schema:
-        schema: pa.Schema = arrow_schema(self._plan.output)
-        return schema
+        return arrow_schema(self._plan.output)
 
 
 def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:

@@ -92,38 +92,12 @@ def test_locations_are_asked_for_once(pravega: Pravega, wide: Stream) -> None:
     assert sorted(asked) == sorted([*(set(range(150)) - {3}), 5])
 
 
-def test_attributes(pravega: Pravega, stream: Stream) -> None:
-    store, name = pravega.segments, uuid.uuid4()
-    assert store.attribute(stream, 0, name) is None
-    assert store.update_attribute(stream, 0, name, 5, None)
-    assert not store.update_attribute(stream, 0, name, 6, None)
-    assert not store.update_attribute(stream, 0, name, 6, 4)
-    assert store.attribute(stream, 0, name) == 5
-    assert store.update_attribute(stream, 0, name, -1, 5)
-    assert store.attribute(stream, 0, name) == -1
+def test_creation_times(pravega: Pravega, stream: Stream) -> None:
+    now = time.time() * 1000
+    (created,) = pravega.segments.creation_times(stream, [0]).values()
+    assert created is not None and abs(created - now) < 3_600_000
     with pytest.raises(SegmentNotFoundError, match=f"{stream}/9.#epoch.0"):
-        store.attribute(stream, 9, name)
-    transaction = pravega.controller.create_transaction(stream, 20_000).id
-    assert store.update_attribute(stream, 0, name, 7, None, transaction)
-    assert store.attribute(stream, 0, name, transaction) == 7
-    pravega.controller.abort_transaction(stream, transaction)
-    deadline = time.monotonic() + 60
-    while pravega.segments.segment_infos(stream, [0], transaction):
-        assert time.monotonic() < deadline
-    with pytest.raises(TransactionNotOpenError):
-        store.attribute(stream, 0, name, transaction)
-
-
-def test_a_lost_reply_to_an_attributes_update(
-    pravega: Pravega, proxied: SegmentStore, proxy: Any, stream: Stream
-) -> None:
-    name = uuid.uuid4()
-    proxy.limits.append((None, 16))  # only the greeting comes through
-    assert proxied.update_attribute(stream, 0, name, 5, None)
-    assert pravega.segments.attribute(stream, 0, name) == 5
-    proxy.cut_all()
-    proxy.limits.append((None, 16))
-    assert not proxied.update_attribute(stream, 0, name, 6, 4)
+        pravega.segments.creation_times(stream, [9])
 
 
 def test_sealing_many_segments_of_a_transaction(pravega: Pravega, wide: Stream) -> None:
@@ -260,7 +234,7 @@ def test_every_failure_has_its_error() -> None:
             raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert len(STREAM_REPLIES) == 17  # a new reply needs a look at `failure`
+    assert len(STREAM_REPLIES) == 16  # a new reply needs a look at `failure`
 
 
 def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:

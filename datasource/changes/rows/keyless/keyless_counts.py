@@ -256,8 +256,7 @@ def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> 
 
 def _find_changes(numbers: Numbers) -> Mask:
     """Return where a number differs from the one before it."""
-    is_new: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
-    return is_new
+    return np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
 
 
 def _rank(rows: Numbers) -> Numbers:

@@ -3,7 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -114,12 +114,7 @@ class PravegaBatchWrite implements BatchWrite {
   }
 
   static List<byte[]> messagesOf(WriterCommitMessage[] messages) {
-    List<byte[]> pickled = new ArrayList<>();
-    for (WriterCommitMessage message : messages) {
-      if (message instanceof PythonWriterCommitMessage python) {
-        pickled.add(python.pickledMessage());
-      }
-    }
-    return pickled;
+    return Arrays.stream(messages).filter(PythonWriterCommitMessage.class::isInstance)
+        .map(message -> ((PythonWriterCommitMessage) message).pickledMessage()).toList();
   }
 }

@@ -56,10 +56,8 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
           ((ArrowColumnVector) batch.column(0)).getValueVector() instanceof StructVector struct
               ? struct.getChildrenFromFields()
               : List.of();
-      ColumnVector[] lent = new ColumnVector[columns.size()];
-      for (int index = 0; index < lent.length; index++) {
-        lent[index] = new LentColumn(new ArrowColumnVector(columns.get(index)));
-      }
+      ColumnVector[] lent = columns.stream().map(column -> new LentColumn(new ArrowColumnVector(column)))
+          .toArray(ColumnVector[]::new);
       return new ColumnarBatch(lent, batch.numRows());
     }
 

@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.PlannedRead;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
@@ -26,9 +27,7 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
 
   static InputPartition[] partitions(PlannedRead plan) {
     InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
-    for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new Segment(partitions[index], plan.affinities().get(index).toString());
-    }
+    Arrays.setAll(partitions, index -> new Segment(partitions[index], plan.affinities().get(index).toString()));
     return partitions;
   }
 

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -20,9 +21,7 @@ record RowsOfService(StructType readSchema, Supplier<JsonNode> values) implement
     for (int index = 0; index < rows.length; index++) {
       JsonNode row = made.get(index);
       Object[] cells = new Object[readSchema.length()];
-      for (int column = 0; column < cells.length; column++) {
-        cells[column] = cell(readSchema.apply(column).dataType(), row.get(column));
-      }
+      Arrays.setAll(cells, column -> cell(readSchema.apply(column).dataType(), row.get(column)));
       rows[index] = new GenericInternalRow(cells);
     }
     return rows;
@@ -34,9 +33,7 @@ record RowsOfService(StructType readSchema, Supplier<JsonNode> values) implement
     }
     if (type instanceof ArrayType array) {
       Object[] elements = new Object[value.size()];
-      for (int index = 0; index < elements.length; index++) {
-        elements[index] = cell(array.elementType(), value.get(index));
-      }
+      Arrays.setAll(elements, index -> cell(array.elementType(), value.get(index)));
       return new GenericArrayData(elements);
     }
     return switch (type.typeName()) {

@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -28,12 +29,7 @@ abstract class TaskMetric extends CustomSumMetric {
 
   /** Returns some metrics, with those of Spark's Python workers before them. */
   static CustomMetric[] withPython(List<? extends CustomMetric> metrics) {
-    CustomMetric[] python = PythonWorkers.metrics();
-    CustomMetric[] all = Arrays.copyOf(python, python.length + metrics.size());
-    for (int index = 0; index < metrics.size(); index++) {
-      all[python.length + index] = metrics.get(index);
-    }
-    return all;
+    return Stream.concat(Arrays.stream(PythonWorkers.metrics()), metrics.stream()).toArray(CustomMetric[]::new);
   }
 
   /** Returns what a task has told, with the values of others before it: there is a number for each of the metrics. */

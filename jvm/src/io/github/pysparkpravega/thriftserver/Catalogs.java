@@ -1,6 +1,7 @@
 package io.github.pysparkpravega.thriftserver;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
@@ -71,39 +72,27 @@ final class Catalogs {
     List<Namespace> found = new ArrayList<>();
     for (String name : names(session)) {
       if (!name.equals(SESSION_CATALOG) && (wanted == null || wanted.equals(name))) {
-        found.addAll(attempt(wanted != null, "catalog " + name, List.of(), () -> namespaces(name, schema)));
+        found.addAll(attempt(wanted != null, "catalog " + name, () -> namespaces(name, schema)));
       }
     }
     return found;
   }
 
   private List<Namespace> namespaces(String name, SearchPattern schema) throws NoSuchNamespaceException {
-    List<Namespace> found = new ArrayList<>();
     CatalogPlugin plugin = session.sessionState().catalogManager().catalog(name);
-    if (plugin instanceof TableCatalog tables && plugin instanceof SupportsNamespaces namespaces) {
-      for (String[] parts : namespaces.listNamespaces()) {
-        Namespace namespace = new Namespace(name, tables, parts);
-        if (schema.fits(namespace.name())) {
-          found.add(namespace);
-        }
-      }
+    if (!(plugin instanceof TableCatalog tables && plugin instanceof SupportsNamespaces namespaces)) {
+      return List.of();
     }
-    return found;
+    return Arrays.stream(namespaces.listNamespaces()).map(parts -> new Namespace(name, tables, parts))
+        .filter(namespace -> schema.fits(namespace.name())).toList();
   }
 
   /** Returns the tables and views whose names fit, without loading them. */
   List<TableSummary> relations(Namespace namespace, SearchPattern schema, SearchPattern name) throws HiveSQLException {
     boolean named = wanted != null && schema.literal() != null;
     String what = "namespace " + namespace.catalog() + "." + namespace.name();
-    return attempt(named, what, List.of(), () -> {
-      List<TableSummary> found = new ArrayList<>();
-      for (TableSummary relation : BrowsedRelation.list(namespace.tables(), namespace.parts())) {
-        if (name.fits(relation.identifier().name())) {
-          found.add(relation);
-        }
-      }
-      return found;
-    });
+    return attempt(named, what, () -> Arrays.stream(BrowsedRelation.list(namespace.tables(), namespace.parts()))
+        .filter(relation -> name.fits(relation.identifier().name())).toList());
   }
 
   /**
@@ -120,24 +109,24 @@ final class Catalogs {
           : List.of(Identifier.of(namespace.parts(), table.literal()));
       for (Identifier ident : idents) {
         String what = "table " + namespace.catalog() + "." + ident;
-        loads.add(() -> attempt(named, what, List.of(),
+        loads.add(() -> attempt(named, what,
             () -> made.apply(new Found(namespace, ident.name(), BrowsedRelation.load(namespace.tables(), ident)))));
       }
     }
     return Parallel.results(loads).stream().flatMap(List::stream).toList();
   }
 
-  private static <T> T attempt(boolean named, String what, T otherwise, Callable<T> work) throws HiveSQLException {
+  private static <T> List<T> attempt(boolean named, String what, Callable<List<T>> work) throws HiveSQLException {
     try {
       return work.call();
     } catch (NoSuchNamespaceException | NoSuchTableException e) {
-      return otherwise;
+      return List.of();
     } catch (Exception e) {
       if (named) {
         throw new HiveSQLException(e.getMessage(), e);
       }
       LOG.warn("A metadata call leaves out {}: {}", what, e.toString());
-      return otherwise;
+      return List.of();
     }
   }
 }

@@ -4,6 +4,7 @@ import io.github.pysparkpravega.thriftserver.Catalogs.Found;
 import java.sql.DatabaseMetaData;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.session.HiveSession;
@@ -43,14 +44,9 @@ final class ColumnsOperation extends SparkGetColumnsOperation {
   }
 
   private List<Object[]> rows(Found found) {
-    List<Object[]> rows = new ArrayList<>();
     Column[] columns = found.relation().columns();
-    for (int i = 0; i < columns.length; i++) {
-      if (column.fits(columns[i].name())) {
-        rows.add(row(found, columns[i], i + 1));
-      }
-    }
-    return rows;
+    return IntStream.range(0, columns.length).filter(index -> column.fits(columns[index].name()))
+        .mapToObj(index -> row(found, columns[index], index + 1)).toList();
   }
 
   private static Object[] row(Found found, Column column, int position) {

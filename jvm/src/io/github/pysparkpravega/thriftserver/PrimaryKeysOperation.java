@@ -42,22 +42,17 @@ final class PrimaryKeysOperation extends GetPrimaryKeysOperation {
 
   private static List<Object[]> rows(Found found) {
     List<Object[]> rows = new ArrayList<>();
-    Constraint[] constraints = found.relation().constraints();
-    for (Constraint constraint : constraints) {
+    for (Constraint constraint : found.relation().constraints()) {
       if (constraint instanceof PrimaryKey key) {
-        addKey(rows, found, key);
+        int position = 0;
+        for (NamedReference column : key.columns()) {
+          rows.add(new Object[] {
+              found.namespace().catalog(), found.namespace().name(), found.name(),
+              String.join(".", column.fieldNames()), ++position, key.name()});
+        }
       }
     }
     return rows;
-  }
-
-  private static void addKey(List<Object[]> rows, Found found, PrimaryKey key) {
-    int position = 0;
-    for (NamedReference column : key.columns()) {
-      rows.add(new Object[] {
-          found.namespace().catalog(), found.namespace().name(), found.name(),
-          String.join(".", column.fieldNames()), ++position, key.name()});
-    }
   }
 
   /** Returns Hive's columns with the name that JDBC gives to the fifth: Hive's is KEQ_SEQ. */
