@@ -7,16 +7,14 @@ from itertools import pairwise
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
-from pyspark_pravega.client.stream import SegmentRange, Stream
+from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamSealedError
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
-from ..storage.catalogs import Catalog
-from ..tables.stream_tables import refuse_to_truncate
+from ..tables.stream_tables import load_if_table, refuse_to_truncate
 from .positions import find_point
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
@@ -111,7 +109,8 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
 )
 def truncate_stream(call: Call) -> Rows:
     pravega, stream = call.catalog.pravega, call.find_stream()
-    _check_kind(call.catalog, stream)
+    if (loaded := load_if_table(call.catalog, stream)) is not None:
+        refuse_to_truncate(call.catalog, loaded.table, "truncate_stream")
     before = call.require("before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
     try:
@@ -129,12 +128,3 @@ def truncate_stream(call: Call) -> Rows:
     if truncated:
         pravega.controller.truncate_stream(cut)
     yield cut.to_text(), removed, left, passed, truncated
-
-
-def _check_kind(catalog: Catalog, stream: Stream) -> None:
-    """Refuse tables of changes. Streams that cannot be read as a table pass."""
-    try:
-        table = load_table(catalog.pravega, stream).table
-    except (SchemaNotFoundError, UnsupportedOperationError):
-        return
-    refuse_to_truncate(catalog, table, "truncate_stream")
