@@ -138,9 +138,6 @@ def _has_read(log: CommitLog, number: int, position: StreamCut, later: Collectio
 
 T = TypeVar("T")
 
-_END_ALL = (ServerUnavailableError, ServerTimeoutError, AuthenticationError)
-_DROPPED = (ScopeNotFoundError, StreamNotFoundError)
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -169,9 +166,9 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
         """Return the result of a read; None if its object has been dropped, or is counted as unread."""
         try:
             return read(*arguments)
-        except _END_ALL:
+        except (ServerUnavailableError, ServerTimeoutError, AuthenticationError):
             raise
-        except _DROPPED:
+        except (ScopeNotFoundError, StreamNotFoundError):
             return None
         except PravegaError as error:
             unread[error.condition] += 1
