@@ -39,21 +39,15 @@ def open_socket(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
 
 
-class KnownHosts:
-    """Addresses, `localhost` and the names that the user allows."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = {name.lower() for name in names} | {"localhost"}
-
-    def has(self, host: str) -> bool:
-        """Return whether a request with this `Host` was meant for this server."""
-        if (parts := _HOST.fullmatch(host)) is None:
-            return False
-        name = parts["address"] or parts["name"]
-        if name.lower().rstrip(".") in self._names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
+def is_known_host(host: str, names: Iterable[str]) -> bool:
+    """Return whether a `Host` is an address, `localhost` or one of the names that the user allows."""
+    if (parts := _HOST.fullmatch(host)) is None:
+        return False
+    name = parts["address"] or parts["name"]
+    if name.lower().rstrip(".") in {"localhost", *map(str.lower, names)}:
         return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -119,11 +119,7 @@ def _change_properties(
             # Another type has other limits, so those of the old one go.
             new = {key: text for key, text in new.items() if not key.startswith(f"{kind}.")}
             new |= {key: properties[key] for key in (o.SCALING_MIN_SEGMENTS.key,) if key in properties}
-    for key, value in new_texts.items():
-        if value is None:
-            new.pop(key, None)
-        else:
-            new[key] = value
+    new = {key: text for key, text in {**new, **new_texts}.items() if text is not None}
     if new.get(o.ROUTING_KEY.key) != properties.get(o.ROUTING_KEY.key) and o.ROUTING_KEY_OF_ALL.key not in new_texts:
         new.pop(o.ROUTING_KEY_OF_ALL.key, None)  # existing events have the other key, or none
     return new

@@ -48,12 +48,8 @@ class DescribedTable:
     @property
     def properties(self) -> Mapping[str, str]:
         """Return the properties, as `create_table` takes them."""
-        properties = self._described.properties
-        return {
-            key: text
-            for key, text in properties.items()
-            if key not in make_place_properties(self._described.table.stream)
-        }
+        place = make_place_properties(self._described.table.stream)
+        return {key: text for key, text in self._described.properties.items() if key not in place}
 
     @property
     def stream(self) -> str:

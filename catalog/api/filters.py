@@ -52,7 +52,8 @@ def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
 
 def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
     """Return conditions that every row kept by an expression fulfils; none if it cannot be translated."""
-    if _measure_depth(str(condition)) > _DEEPEST:
+    depths = accumulate((character == "(") - (character == ")") for character in str(condition))
+    if max(depths, default=0) > _DEEPEST:
         return []
     try:
         from pyarrow import substrait
@@ -66,12 +67,6 @@ def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condit
         return [Condition(tuple(_read_terms(part, functions, columns.names))) for part in parts]
     except (ImportError, pa.ArrowException, DecodeError, ValueError, LookupError, RecursionError):
         return []  # Substrait cannot express it, or this module does not know it
-
-
-def _measure_depth(text: str) -> int:
-    """Return how deeply parentheses are nested."""
-    steps = ((character == "(") - (character == ")") for character in text)
-    return max(accumulate(steps), default=0)
 
 
 def _split_at_and(expression: Expression, functions: Mapping[int, str]) -> Iterator[Expression]:

@@ -1,11 +1,9 @@
-"""Summarizes many tables at once: what kind each is, its segments, its size and its retention."""
+"""Summarizes tables for lists: what kind each is, its segments, its size and its retention."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.options import FORMAT, KEY_VALUE_FORMAT, PATTERN_OF_STREAMS, STREAMS
 
@@ -29,11 +27,6 @@ class TableSummary:
     format: str | None = None
     retention: str | None = None
     error: str | None = None
-
-
-def summarize_tables(catalog: PravegaCatalog, names: Sequence[str]) -> list[TableSummary]:
-    """Return a summary of each table, in their order."""
-    return map_side_by_side(lambda name: summarize_table(catalog, name), names)
 
 
 def summarize_table(catalog: PravegaCatalog, name: str) -> TableSummary:

@@ -94,11 +94,8 @@ def tags(pravega: Pravega, stream: Stream) -> Rows:
 def stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     log = CommitLog(pravega, stream)
     yield "head", None, None, pravega.controller.head(stream).to_text()
-
-    def find_tail(until: StreamCut | None) -> StreamCut:
-        return until or measure_tail(pravega, stream)
-
-    yield "tail", None, None, log.measure_settled(find_tail).to_text()
+    tail = log.measure_settled(lambda until: until or measure_tail(pravega, stream))
+    yield "tail", None, None, tail.to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
     for consumer in _list_visible_consumers(pravega, stream):

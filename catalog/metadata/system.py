@@ -57,8 +57,6 @@ def has_table(namespace: Sequence[str], name: str) -> bool:
 
 
 class TableOfCatalog(NamedMetadata):
-    """A table about the catalog."""
-
     @property
     def shown(self) -> str:
         return self.catalog.named(NAMESPACE, self.identifier.name.lower())

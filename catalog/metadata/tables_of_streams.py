@@ -87,8 +87,6 @@ class TableOfStream(NamedTable):
 
 
 class MetadataOfStream(TableOfStream, NamedMetadata):
-    """A metadata table of a stream."""
-
     def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
         super().__init__(catalog, identifier, whole)
         self._table = TABLES[identifier.name.lower()]

@@ -21,24 +21,20 @@ _NAME = column("consumer", StringType(), "its name", nullable=False)
 _WHERE = "'head', 'tail', a version, a tag or a stream cut"
 
 
-def _find(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
-    return next((consumer for consumer in _list_consumers(catalog, stream) if consumer.name == name), None)
-
-
-def _list_consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
-    """Return the consumers in the stream's own scope; a reader group of another scope may share a consumer's name."""
-    return [consumer for consumer in list_consumers(catalog.pravega, stream) if consumer.scope == stream.scope]
+def _map_consumers(catalog: Catalog, stream: Stream) -> dict[str, ConsumerStatus]:
+    """Return the consumers in the stream's own scope by name; a reader group of another scope may share a name."""
+    consumers = list_consumers(catalog.pravega, stream)
+    return {consumer.name: consumer for consumer in consumers if consumer.scope == stream.scope}
 
 
 def _require(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
-    status = _find(catalog, stream, name)
-    if status is None:
-        names = ", ".join(sorted(consumer.name for consumer in _list_consumers(catalog, stream)))
+    consumers = _map_consumers(catalog, stream)
+    if name not in consumers:
         raise ConsumerNotFoundError(
-            f"Stream {stream} has no consumer '{name}'. It has {names or 'none'}; see the metadata table consumers. "
-            f"{catalog.named('system', 'create_consumer')} creates one."
+            f"Stream {stream} has no consumer '{name}'. It has {', '.join(sorted(consumers)) or 'none'}; see the "
+            f"metadata table consumers. {catalog.named('system', 'create_consumer')} creates one."
         )
-    return status
+    return consumers[name]
 
 
 def _to_text(cut: StreamCut | None) -> str | None:
@@ -58,7 +54,7 @@ def _to_text(cut: StreamCut | None) -> str | None:
 def create_consumer(call: Call) -> Rows:
     stream, name = call.find_stream(), call.require("consumer")
     position = find_point(call.catalog.pravega, stream, "position", call.arguments.get("position", HEAD)).cut
-    if _find(call.catalog, stream, name) is not None:
+    if name in _map_consumers(call.catalog, stream):
         raise ConsumerInUseError(
             f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it with move_consumer."
         )

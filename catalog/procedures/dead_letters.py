@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -75,13 +75,11 @@ class _Letters:
 
     def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
-        columns = replace_char_types(source.schema)
-        self.columns = columns
+        self.columns = replace_char_types(source.schema)
         resolve = WriterSchemas(catalog.pravega.config, source.stream)
         if catalog.pravega.config.registry_uri is not None:
             resolve.ask(catalog.pravega.registry(source.stream.scope))
         self._decoder = source.make_decoder(source.schema, resolve)
-        self._replayed: dict[str, _Offsets] | None = None
         self.found = self.good = self.bad = 0
         self.reason: str | None = None
         """Why the first bad letter cannot be decoded."""
@@ -127,8 +125,6 @@ class _Letters:
         """Yield each bad event once: a query that runs again writes its letter again."""
         if self._part.start == self._part.end:
             return
-        if self._replayed is None:
-            self._replayed = self._read_places_before()
         letters: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
             offset, offsets = letter["offset"], letters.setdefault(letter["segment"], set())
@@ -136,7 +132,8 @@ class _Letters:
                 offsets.add(offset)
                 yield letter
 
-    def _read_places_before(self) -> dict[str, _Offsets]:
+    @cached_property
+    def _replayed(self) -> dict[str, _Offsets]:
         """Return the offsets of the letters before the range, by segment, with 8 bytes each."""
         places: dict[str, array[int]] = {}
         if self._part.head != self._part.start:

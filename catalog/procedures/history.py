@@ -58,12 +58,8 @@ def drop_tag(call: Call) -> Rows:
     tags, name = Tags(call.catalog.pravega, call.find_stream()), call.require("tag")
     existing = next((tag for tag in tags.all() if tag.name == name), None)
     dropped = tags.drop(name) if existing is not None and not call.is_set(DRY_RUN) else False
-    yield (
-        name,
-        None if existing is None else existing.version,
-        None if existing is None else existing.cut.to_text(),
-        dropped,
-    )
+    version, cut = (None, None) if existing is None else (existing.version, existing.cut.to_text())
+    yield name, version, cut, dropped
 
 
 @procedure(

@@ -32,7 +32,6 @@ from ..name_resolution import find_in_scope
 from ..protocol import Identifier, QueryFacts
 from ..running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus, read_clock
 from ..running.leases import take_lease
-from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.insert_start import select_write_options
@@ -114,7 +113,9 @@ def start_query(call: Call) -> Rows:
         options=_check_options(call, into),
     )
     queries = KeptQueries(catalog)
-    requested = KeptQuery(scope, name, definition, _make_status(catalog, facts.server))
+    lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
+    status = QueryStatus(QueryState.STARTING, facts.server, read_clock(), read_clock(), lease=lease)
+    requested = KeptQuery(scope, name, definition, status)
     former = _find_former(queries, requested)
     kept = _claim(queries, requested, former)
     call.servers.get(catalog, facts.server).adopt(kept)
@@ -210,11 +211,6 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
     return retries
 
 
-def _make_status(catalog: Catalog, server: str) -> QueryStatus:
-    lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-    return QueryStatus(QueryState.STARTING, server, read_clock(), read_clock(), lease=lease)
-
-
 def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None:
     """Return the same query as it was started earlier. Raises QueryExistsError if another is in the way."""
     former = None
@@ -226,7 +222,9 @@ def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None
             )
         if other.name != requested.name:
             continue
-        if other.scope != requested.scope or not _is_same(other.definition, requested.definition):
+        # It is the same query whatever the settings of the sessions are.
+        definition = replace(other.definition, settings=requested.definition.settings)
+        if (other.scope, definition) != (requested.scope, requested.definition):
             raise QueryExistsError(
                 f"A different query '{requested.name}' exists already: it writes into {other.definition.into}, and its "
                 f"state is {other.status.state}. Choose another name, or end it with stop_query."
@@ -238,8 +236,11 @@ def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None
 def _claim(queries: KeptQueries, requested: KeptQuery, former: KeptQuery | None) -> KeptQuery:
     """Keep a new query, or take over the same one that nobody runs. Raises QueryExistsError."""
     if former is not None:
-        renewed = replace(former, definition=requested.definition)
-        if (taken := _take_over(queries, renewed, requested.status)) is None:
+        taken = None  # as long as a server may renew its lease
+        if former.status.server is None or _is_abandoned(queries, former):
+            renewed, status = replace(former, definition=requested.definition), requested.status
+            taken = take_lease(queries, renewed, status.server or "", status.lease, by_user=True)
+        if taken is None:
             raise QueryExistsError(
                 f"The query '{requested.name}' runs already, on {former.status.server}. stop_query ends it."
             )
@@ -251,18 +252,6 @@ def _claim(queries: KeptQueries, requested: KeptQuery, former: KeptQuery | None)
         return requested
 
     return queries.change(requested.scope, requested.name, claim)
-
-
-def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
-    """Return whether two definitions are of the same query, whatever the settings of the sessions are."""
-    return replace(one, settings={}) == replace(other, settings={})
-
-
-def _take_over(queries: KeptQueries, kept: KeptQuery, status: QueryStatus) -> KeptQuery | None:
-    """Take the lease of a query once it is sure that no server has it; return None if one renews it."""
-    if kept.status.server is not None and not _is_abandoned(queries, kept):
-        return None
-    return take_lease(queries, kept, status.server or "", status.lease, by_user=True)
 
 
 def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
@@ -298,20 +287,15 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
         queries.remove(failed, partial(eq, failed))
         return
     state = former.status.state if former.status.state.is_final else QueryState.WAITING
-    status = replace(
-        former.status,
-        state=state,
-        server=None,
-        epoch=failed.status.epoch,
-        last_error=failed.status.last_error,
-        failed_at=failed.status.failed_at,
-    )
+    failure = failed.status
 
     def put_back(current: KeptQuery | None) -> KeptQuery:
         if current is None or current != failed:
             raise QueryNotStartedError(
-                f"The query '{failed.name}' did not start, and has been changed since: {failed.status.last_error}"
+                f"The query '{failed.name}' did not start, and has been changed since: {failure.last_error}"
             )
-        return replace(former, status=status.now())
+        return former.with_status(
+            state=state, server=None, epoch=failure.epoch, last_error=failure.last_error, failed_at=failure.failed_at
+        )
 
     queries.change(failed.scope, failed.name, put_back)

@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.registry_types import (
 )
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -33,6 +33,7 @@ from ..altering.schema_edits import check_compatible, check_settings
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
 from ..storage.table_properties import get_policy, show_policy
+from ..tables.stream_tables import load_if_table
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
@@ -95,7 +96,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit the columns, None if everything fits."""
-    loaded = _load_if_table(catalog, stream)
+    loaded = load_if_table(catalog, stream)
     if loaded is None or format_traits(loaded.table.format).changes:
         return None
     if loaded.table.has_one_version:
@@ -129,14 +130,6 @@ def _judge_by_policy(
     if registry.validate(stream.name, schema):
         return None
     return f"the policy '{show_policy(policy)}' of its schema group does not allow it after the existing versions"
-
-
-def _load_if_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    """Load a table; None for a stream that is not one table."""
-    try:
-        return load_table(catalog.pravega, stream)
-    except (SchemaNotFoundError, UnsupportedOperationError):
-        return None
 
 
 def _open_registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
@@ -250,7 +243,7 @@ def _check_unused(
             f"Version {deleted.version} is the only schema of type {deleted.type} that stream {stream} has. Without it "
             "the stream would not be a table. DROP TABLE drops both."
         )
-    loaded = _load_if_table(catalog, stream)
+    loaded = load_if_table(catalog, stream)
     if loaded is not None and not loaded.table.framed:
         raise UnsupportedOperationError(
             f"The events of stream {stream} have no header that says which version of the schema they were written "

@@ -13,14 +13,13 @@ from pyspark_pravega.datasource.changes.tiering import lies_within
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.lake.open_lake import find_lake_name, open_lake
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
-from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, StreamSealedError
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
-from ..storage.catalogs import Catalog
-from ..tables.stream_tables import refuse_to_truncate
+from ..tables.stream_tables import load_if_table, refuse_to_truncate
 from .positions import find_point
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
@@ -115,9 +114,12 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
 )
 def truncate_stream(call: Call) -> Rows:
     pravega, stream = call.catalog.pravega, call.find_stream()
+    if (loaded := load_if_table(call.catalog, stream)) is not None:
+        refuse_to_truncate(call.catalog, loaded.table, "truncate_stream")
     before = call.require("before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
-    _check_table(call.catalog, cut)
+    if loaded is not None:
+        _check_lake(call.catalog, loaded.table, cut)
     try:
         pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
@@ -135,13 +137,8 @@ def truncate_stream(call: Call) -> Rows:
     yield cut.to_text(), removed, left, passed, truncated
 
 
-def _check_table(catalog: Catalog, cut: StreamCut) -> None:
-    """Refuse tables of changes, and events that a lake does not have yet. Streams that are no tables pass."""
-    try:
-        table = load_table(catalog.pravega, cut.stream).table
-    except (SchemaNotFoundError, UnsupportedOperationError):
-        return
-    refuse_to_truncate(catalog, table, "truncate_stream")
+def _check_lake(catalog: Catalog, table: StreamTable, cut: StreamCut) -> None:
+    """Raise InvalidOptionError if the lake of a table does not have all events before a cut yet."""
     opened = OpenTable(catalog.pravega, table, catalog.options(properties=table.scan_properties))
     if find_lake_name(opened) is None:
         return

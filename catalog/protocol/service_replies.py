@@ -170,10 +170,6 @@ class ScanEnd:
     tail: tuple[tuple[int, int], ...]
     newest: int
 
-    def offsets(self) -> dict[int, int]:
-        """Return the offset at which the scans end, for each segment."""
-        return dict(self.tail)
-
 
 @dataclass(frozen=True)
 class ScanEnds:

@@ -139,7 +139,7 @@ def _make_request(request: r.PlanScan, end: ScanEnd | None) -> ScanRequest:
         limit=request.limit if request.limit >= 0 else None,
         aggregation=request.aggregation,
         cores=request.cores,
-        earlier=None if end is None else EarlierScan(end.offsets(), end.newest),
+        earlier=None if end is None else EarlierScan(dict(end.tail), end.newest),
         search=Search.of_request(request.found),
         files=request.files,
         counted=True,

@@ -69,8 +69,6 @@ Run: TypeAlias = tuple[str, str, int]
 
 
 class Commands:
-    """Collects commands."""
-
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._start: list[QueryStart] = []

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from pyspark_pravega.client.cancellation import map_side_by_side
@@ -114,11 +114,8 @@ class QueryServer:
         return map_side_by_side(act_in_time, all, _THREADS)
 
     def _take_adopted(self) -> None:
-        while True:
-            try:
-                key, adopted = self._adopted.get_nowait()
-            except Empty:
-                return
+        while not self._adopted.empty():
+            key, adopted = self._adopted.get()
             self._tended[key] = adopted
 
     def _find_unsent(self, reports: Sequence[r.QueryReport]) -> None:
@@ -192,15 +189,8 @@ class QueryServer:
         if report.state == "ended" and kept.status.started is None:
             progress["started"] = read_clock()
         if report.stopped:
-            self._change(
-                queries,
-                key,
-                tended,
-                **progress,
-                state=QueryState.RETRYING,
-                last_error=_STOPPED_HERE,
-                failed_at=read_clock(),
-            )
+            stopped = {"state": QueryState.RETRYING, "last_error": _STOPPED_HERE, "failed_at": read_clock()}
+            self._change(queries, key, tended, **progress, **stopped)
             tended.due = time.monotonic()
             return
         if report.error is None and report.bounded:
@@ -227,13 +217,8 @@ class QueryServer:
         pause = min(2.0 ** (failures - 1), LONGEST_PAUSE)
         self._change(queries, key, tended, state=QueryState.RETRYING, **failed)
         tended.due = time.monotonic() + pause
-        LOG.warning(
-            "Query %s failed, and is started again in %.0f s, after %s: %s",
-            key[1],
-            pause,
-            format_count(failures, "failure"),
-            error,
-        )
+        times = format_count(failures, "failure")
+        LOG.warning("Query %s failed, and is started again in %.0f s, after %s: %s", key[1], pause, times, error)
 
     def _end(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
         self._change(queries, key, tended, server=None, **changes)

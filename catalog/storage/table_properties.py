@@ -107,10 +107,8 @@ def find_differing(
 ) -> list[str]:
     """Return the properties in which a stream differs: those kept as tags, and the given ones of the stream."""
     kept, tagged = make_stored_properties(settings, comment), read_own_properties(configuration.tags)
-    requested, present = (
-        show_stream_properties(make_stream_configuration(settings, kept)),
-        show_stream_properties(configuration),
-    )
+    requested = show_stream_properties(make_stream_configuration(settings, kept))
+    present = show_stream_properties(configuration)
     keys = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
     return [
         *sorted(key for key in {*kept, *tagged} - {CREATING_KEY} if kept.get(key) != tagged.get(key)),

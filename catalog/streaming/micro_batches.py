@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.recent import Recent
@@ -26,15 +25,8 @@ from ..storage.catalogs import Catalog
 from ..storage.reporting import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream, prefix_table
 
-
-@dataclass(frozen=True)
-class _Opened:
-    """A source, and from what it was opened: then it is the same in a later request."""
-
-    query: r.StreamQuery
-    conf: Mapping[str, str]
-    pravega: Pravega
-    source: StreamSource
+_Origin: TypeAlias = tuple[r.StreamQuery, Mapping[str, str], Pravega]
+"""From what a source was opened: where that is the same in a later request, so is the source."""
 
 
 class StreamingReads:
@@ -46,7 +38,7 @@ class StreamingReads:
     def __init__(self) -> None:
         self._memory = SourceMemory()
         self._queries = ReadingQueries()
-        self._opened: Recent[str, _Opened] = Recent()
+        self._opened: Recent[str, tuple[_Origin, StreamSource]] = Recent()
 
     def answer(self, catalog: Catalog, request: r.StreamRequest) -> str | Limits | MicroBatchEnd | PlannedRead | None:
         """Carry out a request. Raises the errors of `StreamSource`."""
@@ -88,9 +80,10 @@ class StreamingReads:
 
     def _open(self, catalog: Catalog, query: r.StreamQuery) -> StreamSource:
         """Return the source of a query. Before the query has a checkpoint it is asked for its limits alone."""
-        read = self._opened.find(query.checkpoint)
-        if read is not None and (read.query, read.conf, read.pravega) == (query, catalog.conf, catalog.pravega):
-            return read.source
+        origin = query, catalog.conf, catalog.pravega
+        earlier = self._opened.find(query.checkpoint)
+        if earlier is not None and earlier[0] == origin:
+            return earlier[1]
         options = resolve_read(catalog.options, query.table, query.options)
         refuse_division(options)
         opened = open_table(catalog.pravega, query.table, options)
@@ -105,5 +98,5 @@ class StreamingReads:
             load_members,
         )
         source = opened.open_stream(reader)
-        self._opened.put(query.checkpoint, _Opened(query, catalog.conf, catalog.pravega, source))
+        self._opened.put(query.checkpoint, (origin, source))
         return source

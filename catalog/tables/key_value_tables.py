@@ -61,8 +61,27 @@ def is_declared(catalog: Catalog, stream: Stream) -> bool:
 
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
     """Describe a key-value table, or None."""
-    table = find_made(catalog, address.stream)
-    return None if table is None else _describe(catalog, address, table)
+    existing = find_made(catalog, address.stream)
+    if existing is None:
+        return None
+    stream, configuration, row = address.stream, existing.configuration, existing.row
+    table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
+    table = address.note_spelling(replace(table, first_segment=existing.segment))
+    keys = table.keys
+    assert keys is not None
+    properties = {
+        "provider": PROVIDER,
+        o.FORMAT.key: o.KEY_VALUE_FORMAT,
+        o.PRIMARY_KEY.key: _spell_key(keys.primary),
+        o.VALUE_FORMAT.key: table.format,
+        o.PARTITIONS.key: str(configuration.partitions),
+    }
+    if keys.secondary:
+        properties[o.SECONDARY_KEY.key] = _spell_key(keys.secondary)
+    if row is not None and row.get("comment"):
+        properties["comment"] = row["comment"]
+    properties |= dict(table.settings) | make_place_properties(stream)
+    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{existing.segment}", properties=properties)
 
 
 @dataclass(frozen=True)
@@ -100,27 +119,6 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
         return catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
     except (KeyValueTableNotFoundError, PermissionDeniedError):
         return None  # users who may not read it are told that neither a stream nor this exists
-
-
-def _describe(catalog: Catalog, address: Address, existing: MadeTable) -> TableDescription:
-    stream, configuration, row = address.stream, existing.configuration, existing.row
-    table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
-    table = address.note_spelling(replace(table, first_segment=existing.segment))
-    keys = table.keys
-    assert keys is not None
-    properties = {
-        "provider": PROVIDER,
-        o.FORMAT.key: o.KEY_VALUE_FORMAT,
-        o.PRIMARY_KEY.key: _spell_key(keys.primary),
-        o.VALUE_FORMAT.key: table.format,
-        o.PARTITIONS.key: str(configuration.partitions),
-    }
-    if keys.secondary:
-        properties[o.SECONDARY_KEY.key] = _spell_key(keys.secondary)
-    if row is not None and row.get("comment"):
-        properties["comment"] = row["comment"]
-    properties |= dict(table.settings) | make_place_properties(stream)
-    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{existing.segment}", properties=properties)
 
 
 def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> StreamTable:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -143,8 +143,13 @@ def load_streams(
     """
     options = catalog.options(properties=properties)
     choice = MemberChoice.of(options, stream.scope)
-    with _tell_of_missing_members():
+    try:
         members = _load_members(catalog, choice, options)
+    except (StreamNotFoundError, ScopeNotFoundError) as error:  # it would look like one about the table itself
+        raise MemberNotFoundError(
+            f"{error.message.rstrip('.')}, which '{o.STREAMS.key}' names. Create it, or leave it out of "
+            f"'{o.STREAMS.key}'; tables of several streams, views and key-value tables cannot be named there."
+        ) from None
     if not members:
         raise MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
     if choice.pattern is not None:
@@ -326,15 +331,3 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
             if listed or time.monotonic() > until:
                 raise
         cancellation.sleep(_PAUSE)
-
-
-@contextmanager
-def _tell_of_missing_members() -> Iterator[None]:
-    """Keep an error about a missing stream from looking like one about the table itself."""
-    try:
-        yield
-    except (StreamNotFoundError, ScopeNotFoundError) as error:
-        raise MemberNotFoundError(
-            f"{error.message.rstrip('.')}, which '{o.STREAMS.key}' names. Create it, or leave it out of "
-            f"'{o.STREAMS.key}'; tables of several streams, views and key-value tables cannot be named there."
-        ) from None

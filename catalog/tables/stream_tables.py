@@ -76,6 +76,14 @@ def wait_for_schema(
         cancellation.sleep(_PAUSE)
 
 
+def load_if_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
+    """Load a table; None for a stream that is not one table."""
+    try:
+        return load_table(catalog.pravega, stream)
+    except (SchemaNotFoundError, UnsupportedOperationError):
+        return None
+
+
 def is_adoptable(loaded: LoadedTable) -> bool:
     """Return whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
     return "format" not in loaded.stored and (loaded.table.schema_text is None or has_envelopes(loaded))

@@ -105,11 +105,6 @@ def compact_if_due(catalog: Catalog, stream: Stream, most: int) -> None:
     # Noted first: whatever becomes of the truncation, the rows are not repeated before that many bytes have come again.
     log.replace_companion(_NUMBER, LastCompaction(done.cut, find_end_now(catalog.pravega, stream).cut).make_row)
     held_by = None if last.cut is None else truncate_unless_held(catalog, last.cut)
-    LOG.info(
-        "Stream %s was compacted: %d rows, %d bytes before and %d after it%s.",
-        stream,
-        done.rows,
-        done.bytes_before,
-        done.bytes_after,
-        "" if held_by is None else f"; consumer {held_by} holds older changes",
-    )
+    held = "" if held_by is None else f"; consumer {held_by} holds older changes"
+    sizes = f"{done.bytes_before} bytes before and {done.bytes_after} after it"
+    LOG.info("Stream %s was compacted: %d rows, %s%s.", stream, done.rows, sizes, held)

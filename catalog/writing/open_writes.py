@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -59,14 +59,7 @@ _ABANDONED_SECONDS = 30.0
 """How long it may take to abort a write that nobody waits for: the service should end soon after its driver."""
 
 
-class Write(Protocol):
-    """An INSERT, or a write into several streams."""
-
-    def abort(self) -> None:
-        """Abort it. Raises PravegaError."""
-
-
-AnyWrite = TypeVar("AnyWrite", bound=Write)
+AnyWrite = TypeVar("AnyWrite", Insert, Dispatch)
 
 
 @dataclass(frozen=True)
@@ -277,9 +270,7 @@ class Dispatches(OpenWrites[Dispatch]):
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
         with cancellation.shield(), self._take(catalog, table, end) as dispatch:
             reports = end.load_complete(DispatchMessage, dispatch.abort)
-            epoch = end.epoch
-            if epoch is None:
-                epoch = find_epoch_of_application(catalog.options(write=end.handle.options))
+            epoch = end.epoch or find_epoch_of_application(catalog.options(write=end.handle.options))
             return dispatch.commit(reports, epoch, again=end.again)
 
     def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Dispatch:

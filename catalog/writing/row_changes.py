@@ -155,7 +155,7 @@ def _merge_ends(ends: Sequence[ScanEnds]) -> dict[int, int] | None:
 
     A scan with an end in the past always reads the same, and does not count. None if there is no other.
     """
-    tails = [end.offsets() for of_scan in ends for end in of_scan.ends if not end.end]
+    tails = [dict(end.tail) for of_scan in ends for end in of_scan.ends if not end.end]
     if not tails:
         return None
     segments = {segment for tail in tails for segment in tail}

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 
 from pyspark_pravega import __version__
 from pyspark_pravega.catalog import PravegaCatalog
-from pyspark_pravega.catalog.api.summary import TableSummary, summarize_table
+from pyspark_pravega.catalog.api.summary import summarize_table
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.identifiers import find_nearest, quote, quote_all, split_name
@@ -211,7 +211,8 @@ class Pages:
         number = request.query_params.get("page", "1")
         listed = self._names.get(scope, self._patience)
         page = search(listed.value, text, int(number) if number.isdecimal() and len(number) < 9 else 1)
-        rows = self._look_at([quote_all((scope, name)) for name in page.names])
+        tables = [quote_all((scope, name)) for name in page.names]
+        rows = self._summaries.look_at_all(tables, time.monotonic() + self._patience)
         return self._render(
             request,
             "scope.html",
@@ -247,11 +248,8 @@ class Pages:
         """List the streaming queries that SQL has started, and what tables know of others."""
         queries = self._catalog.queries().to_pylist()
         scopes = self._catalog.list_namespaces()
-        deadline = time.monotonic() + self._patience
-        for scope in scopes:
-            self._work.begin(scope)
-        answers = {scope: self._work.look(scope, deadline) for scope in scopes}
-        work = [answer.value for answer in answers.values() if answer is not None]
+        answers = self._work.look_at_all(scopes, time.monotonic() + self._patience)
+        work = [answer for answer in answers if answer is not None]
         writers = sorted((one for each in work for one in each.writers), key=lambda one: one.time, reverse=True)
         return self._render(
             request,
@@ -260,7 +258,7 @@ class Pages:
             writers=[(one, name_writer(one.writer, queries)) for one in writers[:_MOST_LISTED]],
             consumers=[one for each in work for one in each.consumers][:_MOST_LISTED],
             hidden=sorted({sentence for each in work for sentence in each.hidden}),
-            asked=[scope for scope, answer in answers.items() if answer is None],
+            asked=[scope for scope, answer in zip(scopes, answers, strict=True) if answer is None],
         )
 
     def show_query(self, request: Request) -> Response:
@@ -311,14 +309,6 @@ class Pages:
         """Return the names of a scope's tables, without the scope."""
         return [split_name(name)[-1] for name in self._catalog.list_tables(quote(scope))]
 
-    def _look_at(self, tables: Sequence[str]) -> list[TableSummary | None]:
-        """Return summaries of tables, as many as there is time for."""
-        deadline = time.monotonic() + self._patience
-        for table in tables:
-            self._summaries.begin(table)
-        answers = [self._summaries.look(table, deadline) for table in tables]
-        return [None if answer is None else answer.value for answer in answers]
-
     def _count(self, scope: str, deadline: float) -> int | Problem | None:
         """Return the number of a scope's tables, why it is not known, or None if that takes too long for a page."""
         try:
@@ -331,9 +321,7 @@ class Pages:
         """Return what a scope's tables have together; None if they are many, or that takes too long for a page."""
         if not isinstance(count, int) or count > _MOST_ADDED_UP:
             return None
-        self._totals.begin(scope)
-        answer = self._totals.look(scope, deadline)
-        return None if answer is None else answer.value
+        return self._totals.look_at_all([scope], deadline)[0]
 
     def _add_up(self, scope: str) -> ScopeTotals:
         names = [quote_all((scope, name)) for name in self._names.get(scope, 60).value]

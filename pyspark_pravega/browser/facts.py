@@ -182,10 +182,6 @@ def _collect_versions(page: AskedTable) -> Facts:
     return {"versions": versions[::-1], "complete": complete, "rates": count_commits(versions, complete)}
 
 
-def _collect_transactions(page: AskedTable) -> Facts:
-    return {"transactions": page.inspect("transactions")}
-
-
 def _collect_consumers(page: AskedTable) -> Facts:
     consumers = page.catalog.consumers(page.sql_name)
     queries = page.catalog.queries().to_pylist()
@@ -224,7 +220,7 @@ TABS: Sequence[Tab] = (
     Tab("rows", "Newest rows", _collect_rows, of_stream=False),
     Tab("segments", "Segments", _collect_segments, watched=True),
     Tab("versions", "Commits", _collect_versions),
-    Tab("transactions", "Transactions", _collect_transactions),
+    Tab("transactions", "Transactions", lambda page: {"transactions": page.inspect("transactions")}),
     Tab("consumers", "Consumers", _collect_consumers, watched=True),
 )
 

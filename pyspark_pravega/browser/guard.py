@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyspark_pravega.listening import REFUSAL, KnownHosts
+from pyspark_pravega.listening import REFUSAL, is_known_host
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -27,7 +27,7 @@ class Guard:
 
     def __init__(self, application: ASGIApp, hosts: Collection[str]) -> None:
         self._application = application
-        self._hosts = KnownHosts(hosts)
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,4 +49,5 @@ class Guard:
     def _refuse(self, scope: Scope) -> PlainTextResponse | None:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("These pages can only be read.\n", 405, {"allow": "GET, HEAD"})
-        return None if self._hosts.has(Headers(scope=scope).get("host", "")) else PlainTextResponse(REFUSAL, 421)
+        host = Headers(scope=scope).get("host", "")
+        return None if is_known_host(host, self._hosts) else PlainTextResponse(REFUSAL, 421)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -55,6 +55,13 @@ class KeptAnswers(Generic[T]):
             return Answer(self.begin(name).result(max(0.0, deadline - time.monotonic())), 0)
         except TimeoutError:
             return None if kept is None else Answer(kept[1], time.monotonic() - kept[0])
+
+    def look_at_all(self, names: Sequence[str], deadline: float) -> list[T | None]:
+        """Ask about several names at once, and return the answers; see `look`."""
+        for name in names:
+            self.begin(name)
+        answers = [self.look(name, deadline) for name in names]
+        return [None if answer is None else answer.value for answer in answers]
 
     def find(self, name: str) -> T | None:
         """Return the last answer, however old; None without one."""

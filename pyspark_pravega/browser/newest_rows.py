@@ -11,7 +11,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ def find_newest_rows(catalog: PravegaCatalog, table: Table, names: tuple[str, st
     if not has_one_stream(table):
         limit = _MOST_ROWS if selection.text else selection.skip + WANTED
         rows = _select(table.scan(limit=limit).to_arrow(), selection)
-        older = AskedRows(None, selection.skip + WANTED, selection.column, selection.text)
+        older = replace(selection, until=None, skip=selection.skip + WANTED)
         return NewestRows(
             rows[selection.skip :][:WANTED],
             "Rows of such a table have no common order. These are the first ones that were found.",
@@ -116,9 +116,7 @@ def _read_window(
             first, limit = first - 1, WANTED
         start = places[first] if first >= 0 else None
     rows = table.scan(columns, limit=limit, start=start, end=end.position if end else None, options=_OPTIONS).to_arrow()
-    older = (
-        None if start is None or not before else AskedRows(before[first].version, 0, selection.column, selection.text)
-    )
+    older = None if start is None or not before else replace(selection, until=before[first].version, skip=0)
     if limit is not None:
         return NewestRows(
             _select(_add_times(rows, commits), selection),
@@ -129,7 +127,7 @@ def _read_window(
     rows = _select(rows, selection)
     taken = _sort(rows, commits, selection.skip + WANTED)[selection.skip :]
     if rows.num_rows > selection.skip + WANTED:
-        older = AskedRows(selection.until, selection.skip + WANTED, selection.column, selection.text)
+        older = replace(selection, skip=selection.skip + WANTED)
     return NewestRows(_add_times(rows.take(pa.array(taken, pa.int64())), commits), f"{what}{_ORDER}", older)
 
 

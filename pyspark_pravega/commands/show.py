@@ -37,11 +37,12 @@ def _add_options(function: Callable[..., None]) -> Callable[..., None]:
 @_add_options
 def tables(namespace: str | None, as_json: bool, settings: Mapping[str, str]) -> None:
     """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
-    from pyspark_pravega.catalog.api.summary import summarize_tables
+    from pyspark_pravega.catalog.api.summary import summarize_table
+    from pyspark_pravega.client.cancellation import map_side_by_side
 
     with connect_catalog(settings) as catalog:
         names = _list_all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
-        rows = [asdict(summary) for summary in summarize_tables(catalog, names)]
+        rows = map_side_by_side(lambda name: asdict(summarize_table(catalog, name)), names)
     for row in () if as_json else rows:
         row["size"] = None if row["bytes"] is None else format_bytes(row["bytes"])
         row["format"] = row["error"] or row["format"]

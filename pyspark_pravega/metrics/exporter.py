@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.listening import REFUSAL, KnownHosts, name_address
+from pyspark_pravega.listening import REFUSAL, is_known_host, name_address
 
 from .measurement import Changes, ConsumerReading, Measurement, StreamReading
 
@@ -192,10 +192,10 @@ def serve(exporter: Exporter, host: str, port: int, names: Iterable[str] = ()) -
     registry.register(exporter)
     with name_address(host, port):
         server, _ = start_http_server(port, host, registry)
-    show, hosts = make_wsgi_app(registry), KnownHosts((*names, host))
+    show, hosts = make_wsgi_app(registry), (*names, host)
 
     def answer(request: dict[str, Any], start: Callable[..., Any]) -> Any:
-        if hosts.has(request.get("HTTP_HOST", "")):
+        if is_known_host(request.get("HTTP_HOST", ""), hosts):
             return show(request, start)
         start("421 Misdirected Request", [("content-type", "text/plain; charset=utf-8")])
         return [REFUSAL.encode()]

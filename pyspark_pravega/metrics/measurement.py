@@ -9,7 +9,7 @@ import time
 import uuid
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -88,15 +88,17 @@ def read_stream(pravega: Pravega, stream: Stream) -> StreamReading:
     )
 
 
-def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading]) -> Iterator[ConsumerReading]:
+def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading]) -> list[ConsumerReading]:
     """Read the consumers of a scope that read these streams.
 
     Raises ScopeNotFoundError, and PermissionDeniedError for a user who may not see consumers.
     """
     by_stream = {reading.stream: reading for reading in streams}
-    for status in list_consumers_of_scope(pravega, scope):
-        if (reading := by_stream.get(status.stream)) is not None:
-            yield _read_consumer(pravega, status, reading)
+    return [
+        _read_consumer(pravega, status, reading)
+        for status in list_consumers_of_scope(pravega, scope)
+        if (reading := by_stream.get(status.stream)) is not None
+    ]
 
 
 def _read_consumer(pravega: Pravega, status: ConsumerStatus, reading: StreamReading) -> ConsumerReading:
@@ -136,9 +138,6 @@ def _has_read(log: CommitLog, number: int, position: StreamCut, later: Collectio
 
 T = TypeVar("T")
 
-_END_ALL = (ServerUnavailableError, ServerTimeoutError, AuthenticationError)
-_DROPPED = (ScopeNotFoundError, StreamNotFoundError)
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -161,49 +160,31 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
     Raises ServerUnavailableError, ServerTimeoutError and AuthenticationError. What cannot be read for other reasons,
     such as rights that are missing, is counted and left out.
     """
-    began, run = time.time(), _Run(catalog)
-    streams: list[StreamReading] = []
-    consumers: list[ConsumerReading] = []
-    for scope in scopes or [scope for scope in catalog.pravega.controller.list_scopes() if not is_internal(scope)]:
-        readings = run.read_streams(scope)
-        streams += readings
-        consumers += run.read_consumers(scope, readings)
-    queries = run.read_queries()
-    return Measurement(began, time.time() - began, streams, consumers, queries, dict(run.unread))
+    began, pravega, unread = time.time(), catalog.pravega, Counter[str]()
 
-
-class _Run:
-    """One measurement that is being made."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self.unread: Counter[str] = Counter()
-
-    def read_streams(self, scope: str) -> list[StreamReading]:
-        pravega = self._catalog.pravega
-        names = self._attempt(lambda: pravega.controller.list_streams(scope)) or []
-        streams = [Stream(scope, name) for name in names if not is_internal(name)]
-        readings = map_side_by_side(lambda stream: self._attempt(lambda: read_stream(pravega, stream)), streams)
-        return [reading for reading in readings if reading is not None]
-
-    def read_consumers(self, scope: str, streams: Sequence[StreamReading]) -> list[ConsumerReading]:
-        return self._attempt(lambda: list(read_consumers(self._catalog.pravega, scope, streams))) or []
-
-    def read_queries(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] | None = self._attempt(lambda: list_queries(self._catalog).to_pylist())
-        return rows or []
-
-    def _attempt(self, read: Callable[[], T]) -> T | None:
+    def attempt(read: Callable[..., T], *arguments: object) -> T | None:
         """Return the result of a read; None if its object has been dropped, or is counted as unread."""
         try:
-            return read()
-        except _END_ALL:
+            return read(*arguments)
+        except (ServerUnavailableError, ServerTimeoutError, AuthenticationError):
             raise
-        except _DROPPED:
+        except (ScopeNotFoundError, StreamNotFoundError):
             return None
         except PravegaError as error:
-            self.unread[error.condition] += 1
+            unread[error.condition] += 1
             return None
+
+    streams: list[StreamReading] = []
+    consumers: list[ConsumerReading] = []
+    for scope in scopes or [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]:
+        names = attempt(pravega.controller.list_streams, scope) or []
+        of_scope = [Stream(scope, name) for name in names if not is_internal(name)]
+        attempted = map_side_by_side(lambda stream: attempt(read_stream, pravega, stream), of_scope)
+        readings = [reading for reading in attempted if reading is not None]
+        streams += readings
+        consumers += attempt(read_consumers, pravega, scope, readings) or []
+    queries = attempt(lambda: list_queries(catalog).to_pylist()) or []
+    return Measurement(began, time.time() - began, streams, consumers, queries, dict(unread))
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.named_tables import suggest_near_name
 from pyspark_pravega.sql.script import Statement
 
+from .checks import read_stream_settings
 from .progress import ProgressDisplay
 from .statement_failures import ScriptFailedError, report_failures, strip_details
 from .streaming_insert import (
@@ -25,7 +26,6 @@ from .streaming_insert import (
     can_end_by_itself,
     choose_name,
     parse,
-    read_session_settings,
     start,
 )
 
@@ -98,7 +98,7 @@ class ScriptRunner:
                 parse(self._spark, statement)
                 if statement.is_setting:
                     self._spark.sql(statement.in_place())
-                    read_session_settings(self._spark)
+                    read_stream_settings(self._spark.conf.getAll)
 
     def run(self, stop_asked: Callable[[], bool]) -> bool:
         """Run the script until all of it has ended, or until `stop_asked`; return whether it ended by itself.
@@ -173,7 +173,7 @@ class ScriptRunner:
     def _run_statement(self, statement: Statement) -> None:
         insert = analyze_streaming_insert(self._spark, statement)
         if insert is not None:
-            settings = read_session_settings(self._spark)
+            settings = read_stream_settings(self._spark.conf.getAll)
             name = choose_name(insert, settings)
             if same := next((one for one in self._running if one.query.name == name), None):
                 raise InvalidScriptError(
@@ -199,7 +199,7 @@ class ScriptRunner:
         began = time.monotonic()
         result = self._spark.sql(statement.in_place())
         if statement.is_setting:
-            read_session_settings(self._spark)
+            read_stream_settings(self._spark.conf.getAll)
         elif result.isStreaming:
             raise build_not_streaming_error()
         elif result.columns:

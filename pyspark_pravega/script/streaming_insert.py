@@ -16,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.script.checks import read_stream_settings
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.script import Statement
 
@@ -24,10 +23,6 @@ from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
 
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
-_INSTEAD = (
-    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table first, "
-    "and leave out OVERWRITE, REPLACE and PARTITION"
-)
 
 
 @dataclass(frozen=True)
@@ -116,14 +111,12 @@ def can_end_by_itself(insert: StreamingInsert, settings: o.Options) -> bool:
     return insert.bounded or isinstance(settings.get(o.TRIGGER_OF_BATCHES), str)
 
 
-def read_session_settings(spark: SparkSession) -> o.Options:
-    """Return the session's settings of streaming statements. Raises InvalidOptionError."""
-    return read_stream_settings(spark.conf.getAll)
-
-
 def build_not_streaming_error() -> InvalidScriptError:
     """Return the error for a statement that reads a STREAM and cannot be run."""
-    return InvalidScriptError(f"{_INSTEAD}.")
+    return InvalidScriptError(
+        "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table "
+        "first, and leave out OVERWRITE, REPLACE and PARTITION."
+    )
 
 
 def _get_class_name(plan: Any) -> str:

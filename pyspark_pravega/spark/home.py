@@ -81,14 +81,15 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
 
     Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
     """
-    spark = find_spark_version(os.environ if environment is None else environment)
+    environment = os.environ if environment is None else environment
+    spark = find_spark_version(environment)
     name = JARS.get(get_release_line(spark))
     if name is None:
         *others, newest = JARS
         major, minor = newest.split(".")
         cure = (
             "Unset SPARK_HOME, or set it to one of these"
-            if (os.environ if environment is None else environment).get("SPARK_HOME")
+            if environment.get("SPARK_HOME")
             else f'Run: {sys.executable} -m pip install "pyspark>={next(iter(JARS))},<{major}.{int(minor) + 1}"'
         )
         raise SetupError(

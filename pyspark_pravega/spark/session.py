@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import SetupError
@@ -93,10 +94,7 @@ def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None
 
 def _choose_java_options(builder: SparkSession.Builder) -> None:
     """Have the driver start with our options of Java, unless the user chose its default ones."""
-
-    def read_setting(option: str, conf: str) -> str:
-        return _find_setting_so_far(option, conf, builder, driver_started=False)
-
+    read_setting = partial(_find_setting_so_far, builder=builder, driver_started=False)
     if read_setting("", JAVA_OPTIONS_CONF):
         return
     if options := choose_driver_options(find_spark_home(os.environ), os.environ, read_setting):

@@ -108,14 +108,12 @@ def _parse_column(
         if "VIRTUAL" not in words[at:]:
             findings.note(f"{name}: Pravega's metadata is read-only, as if it were VIRTUAL")
         return MetadataColumn(name, key)
-    required = words[-2:] == ["NOT", "NULL"]
-    if required:
-        part, words = part[:-2], words[:-2]
     end = next((number for number, token in enumerate(part) if token.token_type is TokenType.PRIMARY_KEY), None)
     if end is not None:
         part, words, columns.primary_key = part[:end], words[:end], (name,)
-        required = words[-2:] == ["NOT", "NULL"]
-        part, words = (part[:-2], words[:-2]) if required else (part, words)
+    required = words[-2:] == ["NOT", "NULL"]
+    if required:
+        part, words = part[:-2], words[:-2]
     if words[-1] == "NULL" and len(words) > 2:
         part = part[:-1]
     text = slice_source(statement.text, first, part[1:])

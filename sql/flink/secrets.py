@@ -128,7 +128,7 @@ def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
         if index + 1 < len(tokens) and not is_harmless(key):
             yield tokens[index + 1].start, tokens[0].start + len(statement.text)
         return
-    lists = list(_find_option_lists(statement))
+    lists = _find_option_lists(statement)
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.EQ:
             beside = [neighbour.token_type for neighbour in tokens[max(index - 1, 0) : index + 2]]
@@ -149,19 +149,18 @@ def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
             yield tokens[index + 1].start, tokens[end - 1].end + 1
 
 
-def _find_option_lists(statement: FlinkStatement) -> Iterator[range]:
-    """Yield the places of the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
+def _find_option_lists(statement: FlinkStatement) -> list[range]:
+    """Return the places of the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
     begun: list[int] = []
+    lists: list[range] = []
     for index, token in enumerate(statement.tokens):
         if token.token_type is TokenType.L_PAREN:
-            begun.append(index)
+            begun.append(index + 1)
         elif token.token_type is TokenType.R_PAREN and begun:
-            opening = begun.pop()
-            if opening and statement.words[opening - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES"):
-                yield range(opening + 1, index)
-    for opening in begun:  # one that is not closed
-        if opening and statement.words[opening - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES"):
-            yield range(opening + 1, len(statement.tokens))
+            lists.append(range(begun.pop(), index))
+    lists += [range(start, len(statement.tokens)) for start in begun]  # those that are not closed
+    words = ("", *statement.words)
+    return [places for places in lists if words[places.start - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES")]
 
 
 def _read_key(tokens: Sequence[Token], index: int, inside: range) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from ..dialect import build_call
+from ..dialect import SPARK_WINDOWS, build_call
 from ..report import Findings, Untranslatable
 from .inference import TEXT, infer, remember
 from .types import translate_cast
@@ -69,8 +69,6 @@ _REFUSED = {
 _Arguments = list[exp.Expr]
 _EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
 """Units of EXTRACT that are the same in both."""
-_OWN = frozenset(("window", "session_window"))
-"""Calls that the translation itself has made."""
 
 
 def _split(name: str, arguments: _Arguments) -> exp.Expr:
@@ -217,7 +215,7 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
         return _BUILT[name](node.expressions, findings)
     if name in _RENAMED:
         return build_call(_RENAMED[name], *node.expressions)
-    if name not in _EQUAL and node.name not in _OWN:
+    if name not in _EQUAL and node.name not in SPARK_WINDOWS:  # the translation itself has made these
         findings.check(f"The function {node.name} is not known here, and was kept")
     return node
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from ..dialect import Relation
+from ..dialect import SPARK_WINDOWS, Relation
 from ..report import Findings, Untranslatable
 
 _AGGREGATES = frozenset(
@@ -69,7 +69,7 @@ class _Streams:
             raise Untranslatable("Spark does not count distinct values of a stream: use APPROX_COUNT_DISTINCT")
         group = select.args.get("group")
         windows = group.find_all(exp.Anonymous) if group is not None else ()
-        windowed = any(call.name in ("window", "session_window") for call in windows)
+        windowed = any(call.name in SPARK_WINDOWS for call in windows)
         if select.args.get("distinct") or (not windowed and (group is not None or _has_aggregate(select))):
             self._findings.check(_NO_FINAL_ROWS)
         if first is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..dialect import WindowTable, build_call
+from ..dialect import SPARK_WINDOWS, WindowTable, build_call
 from ..report import Findings, Untranslatable
 from .zones import Zone, check_window
 
 _BOUNDS = {"START": "start", "END": "end"}
-_FUNCTIONS = ("window", "session_window")
 COLUMNS = ("window_start", "window_end", "window_time")
 _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
 
@@ -44,11 +43,8 @@ def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Z
 
 def build_bound(whole: exp.Expr, which: str) -> exp.Expr:
     """Return `start` or `end` of a window, or `time`: a millisecond before its end, as in Flink."""
-    if which == "time":
-        return exp.Sub(
-            this=exp.Dot(this=whole.copy(), expression=exp.to_identifier("end")), expression=_BEFORE_END.copy()
-        )
-    return exp.Dot(this=whole.copy(), expression=exp.to_identifier(which))
+    bound = exp.Dot(this=whole.copy(), expression=exp.to_identifier("end" if which == "time" else which))
+    return exp.Sub(this=bound, expression=_BEFORE_END.copy()) if which == "time" else bound
 
 
 def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
@@ -65,8 +61,7 @@ def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) 
         if not suffix:
             call.replace(whole)
             continue
-        replaced = build_bound(whole, _BOUNDS.get(suffix, "time"))
-        _replace(call, replaced)
+        _replace(call, build_bound(whole, _BOUNDS.get(suffix, "time")))
 
 
 def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
@@ -93,7 +88,7 @@ def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, 
 def note_first_windows(query: exp.Expr, findings: Findings) -> None:
     """Note which windows of a stream have no rows in Spark."""
     calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
-    if any(call.name in _FUNCTIONS for call in calls):
+    if any(call.name in SPARK_WINDOWS for call in calls):
         findings.note(
             "Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there"
         )
@@ -116,8 +111,7 @@ def _translate_grouped(select: exp.Select, table: WindowTable, group: exp.Expr, 
             else:
                 _remove(node)
             continue
-        replaced = build_bound(whole, name.removeprefix("window_"))
-        _replace(node, replaced, name)
+        _replace(node, build_bound(whole, name.removeprefix("window_")), name)
     source = table.this
     if alias is not None:
         source.set("alias", alias)
