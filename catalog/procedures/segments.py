@@ -19,6 +19,7 @@ from pyspark_pravega.errors import InvalidOptionError, StreamSealedError
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
+from ..storage.catalogs import Catalog
 from ..tables.stream_tables import load_if_table, refuse_to_truncate
 from .positions import find_point
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
