@@ -263,6 +263,10 @@ bench-changes: jar native ## Measure current rows, streams of changes, and the s
 	$(BIN)/python -m bench.changes_stream $(BENCH_ARGS)
 	$(BIN)/python -m bench.truncations $(BENCH_ARGS)
 
+.PHONY: bench-lake
+bench-lake: jar native ## Measure reads of a table with a lake against the stream, and against Spark on the same files (BENCH_ARGS)
+	$(BIN)/python -m bench.lake $(BENCH_ARGS)
+
 .PHONY: bench-streaming
 bench-streaming: jar native ## Measure streaming queries: latency, sustained throughput, memory, sizes of micro-batches (BENCH_ARGS)
 	$(BIN)/python -m bench.streaming $(BENCH_ARGS)

@@ -9,11 +9,14 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
+from pyspark_pravega.datasource.lake.iceberg import LakeTable
+from pyspark_pravega.datasource.lake.open_lake import require_catalog
 from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
+from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
@@ -145,7 +148,11 @@ def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings) 
     stream, name = loaded.table.stream, loaded.stored.get(o.LAKE.key)
     if name in (None, settings.scan_properties.get(o.LAKE.key)):
         return
+    opened = OpenTable(catalog.pravega, loaded.table, catalog.options(properties=loaded.table.scan_properties))
+    lake = LakeTable.load(require_catalog(opened, str(name)), str(name))
     head = catalog.pravega.controller.head(stream).positions
+    if lake is None or lake.history is None or lake.history.cut.stream != stream:
+        return
     if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):
         raise UnsupportedOperationError(
             f"Events were removed from stream {stream}, and lake {name} may have them: without it, reads of the table "

@@ -137,8 +137,13 @@ def map_segment_versions(
     stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
 ) -> dict[str, SegmentVersions]:
     """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
+    whole: dict[int, SegmentSlice] = {}
+    for piece in slices:  # two of a segment, if what lies between them was removed before its lake had it
+        before = whole.setdefault(piece.segment_id, piece)
+        whole[piece.segment_id] = replace(before, start=min(before.start, piece.start), end=max(before.end, piece.end))
     return {
-        make_segment_name(stream, piece.segment_id): find_segment_versions(piece, versions, first) for piece in slices
+        make_segment_name(stream, segment): find_segment_versions(piece, versions, first)
+        for segment, piece in whole.items()
     }
 
 

@@ -12,7 +12,7 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import CheckpointError, InvalidOptionError
+from pyspark_pravega.errors import CheckpointError, InvalidOptionError, PermissionDeniedError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_options
 
@@ -87,13 +87,14 @@ class ChangesOffset:
 class BatchRequest:
     """How far a batch may go: within `limits`, and not beyond `last`, if there is one.
 
-    `checkpoint` identifies the query.
+    `checkpoint` identifies the query, which may need versions of the commit log.
     """
 
     last: ChangesOffset | None
     limits: Limits
     checkpoint: str
     memory: SourceMemory
+    needs_log: bool
 
 
 def check_options(options: o.Options) -> None:
@@ -143,26 +144,35 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
         )
 
 
-def find_tail(pravega: Pravega, stream: Stream, options: o.Options, segments: Sequence[int] = ()) -> ChangesOffset:
+def find_tail(
+    pravega: Pravega, stream: Stream, options: o.Options, segments: Sequence[int] = (), *, needs_log: bool = True
+) -> ChangesOffset:
     """Return where the stream ends now, between two transactions, with the newest version before it.
 
-    `segments` are segments that were current.
+    `segments` are segments that were current. A user who may not read the log gets version 0, unless it `needs_log`.
     """
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
         return published or measure_tail(pravega, stream, segments)
 
-    cut, version = log.tail(measure)
+    try:
+        cut, version = log.tail(measure)
+    except PermissionDeniedError:
+        if needs_log:
+            raise
+        cut, version = log.measure_settled(measure), 0
     return ChangesOffset(cut, version, created=find_creation(pravega, stream))
 
 
-def find_end_position(pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset) -> ChangesOffset:
+def find_end_position(
+    pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, needs_log: bool = True
+) -> ChangesOffset:
     """Return where the stream ends now, as `find_tail`; `since` itself, after a pause, if it still ends there."""
     if _is_still(pravega, stream, since.cut):
         pause_between_looks(len(since.cut.positions))
         return since
-    tail = find_tail(pravega, stream, options, tuple(since.cut.positions))
+    tail = find_tail(pravega, stream, options, tuple(since.cut.positions), needs_log=needs_log)
     if tail.cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
@@ -189,7 +199,7 @@ def find_end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchReq
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
     _check_creation(pravega, stream, since)
-    target = request.last or find_end_position(pravega, stream, options, since)
+    target = request.last or find_end_position(pravega, stream, options, since, needs_log=request.needs_log)
     if target.cut == since.cut:
         return since
     check_positions(pravega, stream, since, target)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from pyspark_pravega.client.stream import get_segment_epoch
-from pyspark_pravega.errors import DataLossError, InvalidOptionError, PravegaError
+from pyspark_pravega.errors import DataLossError, InvalidOptionError, PermissionDeniedError, PravegaError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
@@ -30,7 +30,11 @@ def number_changes(
     `begins`: the scan begins where the range does. If it has no events, what is wrong with the range is raised here.
     """
     log, changes = CommitLog(read.pravega, read.stream), read.table.changes_range
-    versions, bounds = log.versions(first, last), changes.bounds()
+    bounds = changes.bounds()
+    try:
+        versions = log.versions(first, last)
+    except PermissionDeniedError as error:
+        return LogVersions({}, refusal=error)  # changes with positions have no need of it
     if not versions and first == 1:
         return None
     refusal = _find_refusal(read, log, bounds) if begins and changes.start is not None else None

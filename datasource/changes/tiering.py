@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField, StructType
 
+from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError
 from pyspark_pravega.formats.core.spark_types import make_nullable
@@ -176,7 +177,12 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
 
 def lies_within(cut: StreamCut, until: StreamCut) -> bool:
     """Return whether a cut lies before the cut of a tail, or at it."""
-    return all(offset <= find_end_within(segment, until) for segment, offset in cut.positions.items())
+    newest = max(map(get_segment_epoch, until.positions), default=-1)
+    return all(
+        offset <= find_end_within(segment, until)
+        and (segment in until.positions or get_segment_epoch(segment) <= newest)
+        for segment, offset in cut.positions.items()
+    )
 
 
 def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequence[SegmentSlice]) -> History:
@@ -187,8 +193,8 @@ def _extend(opened: OpenTable, before: History, until: StreamCut, slices: Sequen
         if end != piece.start:
             raise DataLossError(
                 f"The lake has segment {piece.segment_id} of stream {stream} up to byte {end}, but the stream begins "
-                f"at byte {piece.start}: what lies between was removed before it was tiered. Give the table another "
-                "lake for what follows; other engines still read this one."
+                f"at byte {piece.start}: what lies between was removed before it was tiered. Reads with "
+                "'fail-on-data-loss'='false' have what is left in both. Make another table for what follows."
             )
         ranges[piece.segment_id] = first, piece.end
     segments, _ = opened.pravega.controller.list_segments_between(before.begin, until)

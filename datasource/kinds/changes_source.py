@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from pyspark_pravega.client.recent import Recent
 
@@ -34,6 +35,9 @@ from ..tables.open_table import OpenRead, OpenTable
 class ChangesSource(StreamSource):
     """Reads the changes of a table. An offset is a position between two transactions."""
 
+    _needs_log: ClassVar[bool]
+    """Whether users must be allowed to read the commit log, because all versions are its own."""
+
     def __init__(self, opened: OpenTable, reader: StreamReader, read: Callable[[], OpenRead]) -> None:
         """Take a table and its reader. `read` prepares the table for one read."""
         self._opened, self._reader, self._read = opened, reader, read
@@ -41,7 +45,7 @@ class ChangesSource(StreamSource):
 
     def last(self) -> str:
         opened = self._opened
-        return find_tail(opened.pravega, opened.stream, opened.options).to_json()
+        return find_tail(opened.pravega, opened.stream, opened.options, needs_log=self._needs_log).to_json()
 
     def limits(self) -> Limits:
         return read_limits(self._opened.options)
@@ -52,7 +56,7 @@ class ChangesSource(StreamSource):
     def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
         begin = ChangesOffset.from_json(since)
         bound = None if last is None else ChangesOffset.from_json(last)
-        request = BatchRequest(bound, limits, self._reader.checkpoint, self._reader.memory)
+        request = BatchRequest(bound, limits, self._reader.checkpoint, self._reader.memory, self._needs_log)
         end = find_end_of_batch(self._opened, begin, request)
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
 
@@ -63,6 +67,8 @@ class ChangesSource(StreamSource):
 
 class AppendedSource(ChangesSource):
     """Reads the rows that come to a table of events, with the versions that brought them."""
+
+    _needs_log = True
 
     def start(self) -> str:
         check_endless(self._changes, self._opened.options)
@@ -76,6 +82,8 @@ class AppendedSource(ChangesSource):
 
 class RowChangesSource(ChangesSource):
     """Reads the changes of the rows of a table of changes."""
+
+    _needs_log = False
 
     def __init__(self, opened: OpenTable, reader: StreamReader, read: Callable[[], OpenRead]) -> None:
         super().__init__(opened, reader, read)

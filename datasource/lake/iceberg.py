@@ -135,8 +135,8 @@ class LakeTable:
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the columns."""
-        return [field.name for field in self._table.schema().fields]
+        """Return the names of the columns and of their fields, such as `s.a` and `l.element.a`."""
+        return self._table.schema().column_names
 
     def compile(self, expression: Expression) -> pc.Expression:
         """Return an expression on columns as Arrow evaluates it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Protocol, runtime_checkable
 
 import pyspark.sql.types as T
@@ -98,17 +98,29 @@ def check_defaults(table: StreamTable, columns: T.StructType, lake: LakeTable) -
     """Raise UnsupportedOperationError for a column that a lake lacks, and that may have a value in its events."""
     format = find_format(table.format)
     for column in columns:
-        if column.name in lake.columns:
+        if set(_list_names(column.name, column.dataType)) <= set(lake.columns):
             continue
         has_value = not column.nullable or is_read_as_default(column)
         if isinstance(format, DefaultingFormat) and table.schema_text is not None:
             has_value |= not format.can_be_missing(table.schema_text, column.name)
         if has_value:
             raise UnsupportedOperationError(
-                f"Column {column.name} was added to a table whose lake {lake.name} has events without it, and is not "
-                "null in these: it has a default or a former name. Leave it out, or read what the stream has alone "
-                "with 'lake'='ignore'."
+                f"Column {column.name}, or a field in it, was added to a table whose lake {lake.name} has events "
+                "without it, and may have a value in these: a default, or that of a former name. Leave it out, or read "
+                "what the stream has alone with 'lake'='ignore'."
             )
+
+
+def _list_names(name: str, data_type: T.DataType) -> Iterator[str]:
+    """Yield the name of a column and those of its fields, as a lake spells them."""
+    yield name
+    parts = [(field.name, field.dataType) for field in data_type] if isinstance(data_type, T.StructType) else []
+    if isinstance(data_type, T.ArrayType):
+        parts = [("element", data_type.elementType)]
+    elif isinstance(data_type, T.MapType):
+        parts = [("key", data_type.keyType), ("value", data_type.valueType)]
+    for part, its_type in parts:
+        yield from _list_names(f"{name}.{part}", its_type)
 
 
 def look_again(opened: OpenTable) -> bool:

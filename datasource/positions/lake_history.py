@@ -37,8 +37,8 @@ class History:
 
         Returns None if there are none.
         """
-        first, end = self.ranges.get(segment, (0, 0))
-        if first == end or (info is None and segment in self.ended):
+        _, end = self.ranges.get(segment, (0, self.cut.positions.get(segment, 0)))
+        if segment not in self.ranges.keys() | self.cut.positions.keys() or (info is None and segment in self.ended):
             return None
         if info is None:
             return end, None

@@ -166,14 +166,16 @@ def _list_slices(
                 raise _make_lost_error(
                     f"bytes from {lost[0]} on of segment {segment_id} of stream {stream} were removed"
                 )
-            in_lake = SegmentSlice(segment_id, max(before, history.ranges[segment_id][0]), min(after, lost[0]))
-            slices += drop_empty([in_lake])
+            tiered, _ = history.ranges.get(segment_id, (lost[0], lost[0]))
+            slices += drop_empty([SegmentSlice(segment_id, max(before, tiered), min(after, lost[0]))])
+            if info is None or after <= info.start_offset:
+                continue
         if info is None:
-            if strict and (history is None or segment_id not in history.ranges):
+            if strict:
                 raise _make_lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
-            _check_start(stream, segment_id, info, start, strict)
+            _check_start(stream, segment_id, info, start, strict and (history is None or gaps[segment_id] is None))
         slices.append(_slice(stream, segment_id, info, first, end))
     if fail_on_data_loss and not drop_empty(slices) and not first.positions and history is None:
         raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")

@@ -217,7 +217,7 @@ def plan_events(
         is_noted = segment in division.noted
         head = None if is_noted and piece.end != tail[segment] else heads.get(segment)
         partitions.append(SlicePartition(piece, endpoints[segment], token, span, is_noted, head))
-    extent = measure_extent([partition.read for partition in partitions])
+    extent = measure_extent(list(dict.fromkeys(partition.read for partition in partitions)))
     extent["segments"] = len(left if places is None else parts) + len({one.read.segment_id for one in in_lake})
     extent["tail"] = tail
     about = {**measured.about, **({"parts": division.about} if division.about else {})}

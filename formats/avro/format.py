@@ -30,6 +30,13 @@ from .spark_to_schema import convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder
 
 
+def _has_value(node: Any) -> bool:
+    """Return whether a part of a schema has a default other than null, or a former name."""
+    if isinstance(node, dict):
+        return node.get("default") is not None or bool(node.get("aliases")) or any(map(_has_value, node.values()))
+    return isinstance(node, list) and any(map(_has_value, node))
+
+
 class AvroFormat:
     """The format of events that are Avro data, with or without a schema in the registry."""
 
@@ -55,10 +62,11 @@ class AvroFormat:
         return find_former_names(schema_text)
 
     def can_be_missing(self, schema_text: str, column: str) -> bool:
-        """Return whether a column is null in events without it: it has no other default and no other name."""
-        fields = json.loads(schema_text).get("fields", ())
+        """Return whether a column, and each field in it, is null in events without it: no default, no former name."""
+        root = json.loads(schema_text)
+        fields = root.get("fields", ()) if isinstance(root, dict) else ()
         field: Mapping[str, Any] = next((one for one in fields if one["name"] == column), {})
-        return field.get("default") is None and not field.get("aliases")
+        return not _has_value(field)
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import timedelta
 from pathlib import Path
@@ -304,3 +305,22 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
 def test_the_documentation_is_up_to_date() -> None:
     page = ROOT / "docs" / "options.md"
     assert page.read_text() == renew_page(page), "run `make docs/options.md`"
+
+
+def test_properties_of_the_lakes_catalog_are_one_secret() -> None:
+    conf = {"Lake.type": "rest", "lake.uri": "https://lake", "lake.token": "${env:TOKEN}"}
+    options = o.resolve(conf=conf, env={"TOKEN": "hidden"})
+    assert json.loads(options.require(o.LAKE_CATALOG)) == {"type": "rest", "uri": "https://lake", "token": "hidden"}
+    assert "hidden" not in repr(options) and "https" not in repr(options)
+    with pytest.raises(InvalidOptionError, match="TOKEN"):
+        o.resolve(conf=conf, env={})
+    assert o.find_refused_settings(["lake.uri", "scope"]) == ["lake.*"]
+
+
+def test_a_lake_is_named_by_the_table_and_left_out_by_a_read() -> None:
+    options = o.resolve(properties={"lake": "iot.sensor"}, read={"lake": "ignore"}, env={})
+    assert options.get(o.LAKE) == "ignore"
+    with pytest.raises(InvalidOptionError, match="<namespace>.<table>"):
+        o.resolve(properties={"lake": "sensor"}, env={})
+    with pytest.raises(InvalidOptionError, match="expected one of ignore, only"):
+        o.resolve(read={"lake": "iot.sensor"}, env={})

@@ -320,12 +320,16 @@ class _Steps(Reduction):
         return state, self._find_changes(entries, order)
 
     def _find_replaced(self, entries: pa.Table, order: KeyOrder) -> Numbers:
-        """Return the new entries that a later one of the same key and version of the log replaces."""
+        """Return the new entries that a later one of the same key and version of the log replaces.
+
+        One that repeats the row, such as those of a compaction, replaces none: the change before it counts.
+        """
         if self._names.log is None:
             return np.zeros(0, np.int64)
         new = (find_own(entries) & (read_numbers(entries, "settled") == 0))[order.entries]
         versions = read_numbers(entries, "version")[order.entries]
-        again = ~order.first[1:] & new[:-1] & new[1:] & (versions[:-1] == versions[1:])
+        repeats = (read_numbers(entries, "kind") == SNAPSHOT)[order.entries]
+        again = ~order.first[1:] & new[:-1] & new[1:] & (versions[:-1] == versions[1:]) & ~repeats[1:]
         replaced: Numbers = order.entries[:-1][again]
         return replaced
 
@@ -369,7 +373,8 @@ class _Steps(Reduction):
         versions, times = read_numbers(causes, "version")[cause], find_times(causes, self._names)[cause]
         chosen = self._shared.within(versions, times)
         if self._names.log is not None:
-            chosen &= ~np.isin(versions, self._names.log.hidden)
+            repeated = read_numbers(causes, "kind")[cause] == SNAPSHOT
+            chosen &= ~(repeated & np.isin(versions, self._names.log.hidden))
         if not chosen.any():
             return []
         if not chosen.all():

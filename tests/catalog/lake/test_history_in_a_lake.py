@@ -151,6 +151,9 @@ def test_what_a_lake_keeps_is_not_truncated(spark: SparkSession, table: str) -> 
     for statement in (f"TRUNCATE TABLE {table}", f"DELETE FROM {table}"):
         assert "lake" in fails(partial(spark.sql, statement), "PRAVEGA_UNSUPPORTED_OPERATION")
     assert "tier" in fails(lambda: truncate(spark, table, "tail"), "PRAVEGA_INVALID_OPTION")
+    name = table.removeprefix(f"{CATALOG}.")
+    spark.sql(f"CALL {CATALOG}.system.scale_stream(table => '{name}', segments => 3)").collect()
+    assert "tier" in fails(lambda: truncate(spark, table, "tail"), "PRAVEGA_INVALID_OPTION")  # all at 0 by now
     truncate(spark, table, 3)
     for change in ("SET TBLPROPERTIES ('lake'='a.b')", "UNSET TBLPROPERTIES ('lake')"):
         alter = f"ALTER TABLE {table} {change}"
@@ -171,6 +174,20 @@ def test_a_gap_between_lake_and_stream_is_told(
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 3")) == list(range(300))
     left = spark.sql(f"SELECT id FROM {table} WITH ('fail-on-data-loss'='false')")
     assert ids(left) == [*range(300), *range(400, 410)]
+    versions = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2 TO VERSION 3").collect()
+    assert sorted((row.id, row._commit_version) for row in versions) == [(i, i // 100 + 1) for i in range(100, 300)]
+
+
+def test_a_gap_in_a_segment_without_events_in_the_lake(
+    spark: SparkSession, pravega: Pravega, table: str, scope: str
+) -> None:
+    name, stream = table.removeprefix(f"{CATALOG}."), Stream(scope, "t")
+    spark.sql(f"CALL {CATALOG}.system.scale_stream(table => '{name}', segments => 3)").collect()
+    tier(spark, table)
+    insert(spark, table, 300, 100)
+    pravega.controller.truncate_stream(find_end_now(pravega, stream).cut)
+    insert(spark, table, 400, 10)
+    fails(lambda: spark.table(table).collect(), "PRAVEGA_DATA_LOSS")
 
 
 def test_changes_as_a_stream(spark: SparkSession, table: str, tmp_path: Path) -> None:

@@ -285,3 +285,10 @@ def test_a_version_of_the_log_changes_each_row_once(memory: int) -> None:
             assert len(here) == len(gone) + len(come)
             rows, begin = now, end
         assert {each[3] for each in found} <= {*range(7, 7 + len(ends))}
+
+
+def test_what_others_wrote_before_a_compaction_is_a_change() -> None:
+    """It belongs to the version of the compaction, which hides the rows that this repeats, and nothing else."""
+    log = LogVersions({0: {"ends": [1, 4], "numbers": [1, 2], "times": [-1, -1]}}, hidden=(2,))
+    changes = [Change("c", 1, "a"), Change("u", 1, "b"), Change("r", 1, "b"), Change("r", 2, "c")]
+    assert history(changes, log=log) == [("+", 1, "a", 1), ("<", 1, "a", 2), (">", 1, "b", 2)]
