@@ -46,12 +46,12 @@ def _enabled(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(params=FORMATS)
 def table(spark: SparkSession, scope: str, request: pytest.FixtureRequest) -> str:
-    """A table of three precisions with the VALUES, in each format; beside it the view `plain` with the same rows."""
+    """A table of three precisions with the VALUES, in each format; beside it the view `times_of_spark` with the same rows."""
     name = f"pravega.`{scope}`.clock"
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING pravega TBLPROPERTIES ('format'='{request.param}')")
     rows = f"SELECT id, CAST(s AS TIME(0)) s, CAST(m AS TIME(3)) m, u FROM VALUES {VALUES} t(id, s, m, u)"
     spark.sql(f"INSERT INTO {name} {rows}")
-    spark.sql(rows).createOrReplaceTempView("plain")
+    spark.sql(rows).createOrReplaceTempView("times_of_spark")
     return name
 
 
@@ -73,9 +73,9 @@ OF_SEVERAL_PRECISIONS = [
 
 
 def test_spark_computes_with_what_was_written(spark: SparkSession, table: str) -> None:
-    assert spark.table(table).dtypes == spark.table("plain").dtypes
+    assert spark.table(table).dtypes == spark.table("times_of_spark").dtypes
     for query in QUERIES:
-        found, wanted = (spark.sql(query.format(name)).collect() for name in (table, "plain"))
+        found, wanted = (spark.sql(query.format(name)).collect() for name in (table, "times_of_spark"))
         assert found == wanted and found, query
     first = spark.sql(f"SELECT u FROM {table} WHERE id = 3").collect()
     assert first[0].u == time(12, 34, 56, 789012)
@@ -83,7 +83,7 @@ def test_spark_computes_with_what_was_written(spark: SparkSession, table: str) -
 
 def test_times_of_several_precisions_are_compared(spark: SparkSession, table: str) -> None:
     for query in OF_SEVERAL_PRECISIONS:
-        found, wanted = (spark.sql(query.format(name)).collect() for name in (table, "plain"))
+        found, wanted = (spark.sql(query.format(name)).collect() for name in (table, "times_of_spark"))
         assert found == wanted and found, query
 
 
