@@ -46,7 +46,7 @@ def _enabled(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(params=FORMATS)
 def table(spark: SparkSession, scope: str, request: pytest.FixtureRequest) -> str:
-    """A table of three precisions with the VALUES, in each format; beside it the view `times_of_spark` with the same rows."""
+    """A table of three precisions with the VALUES, in each format; beside it a view with the same rows."""
     name = f"pravega.`{scope}`.clock"
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING pravega TBLPROPERTIES ('format'='{request.param}')")
     rows = f"SELECT id, CAST(s AS TIME(0)) s, CAST(m AS TIME(3)) m, u FROM VALUES {VALUES} t(id, s, m, u)"
