@@ -16,7 +16,6 @@ from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_ta
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
-from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
@@ -148,11 +147,10 @@ def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings) 
     stream, name = loaded.table.stream, loaded.stored.get(o.LAKE.key)
     if name in (None, settings.scan_properties.get(o.LAKE.key)):
         return
-    opened = OpenTable(catalog.pravega, loaded.table, catalog.options(properties=loaded.table.scan_properties))
-    lake = LakeTable.load(require_catalog(opened, str(name)), str(name))
-    head = catalog.pravega.controller.head(stream).positions
+    lake = LakeTable.load(require_catalog(catalog.open_table(loaded.table), str(name)), str(name))
     if lake is None or lake.history is None or lake.history.cut.stream != stream:
         return
+    head = catalog.pravega.controller.head(stream).positions
     if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):
         raise UnsupportedOperationError(
             f"Events were removed from stream {stream}, and lake {name} may have them: without it, reads of the table "

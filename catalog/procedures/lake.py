@@ -77,10 +77,7 @@ def tier(call: Call) -> Rows:
 
 
 def _open(call: Call) -> OpenTable:
-    catalog, stream = call.catalog, call.find_stream()
-    table = load_table(catalog.pravega, stream).table
-    properties = dict(table.scan_properties)
-    return OpenTable(catalog.pravega, table, catalog.options(properties=properties))
+    return call.catalog.open_table(load_table(call.catalog.pravega, call.find_stream()).table)
 
 
 def _load_lake(opened: OpenTable) -> LakeTable:

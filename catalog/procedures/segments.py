@@ -11,9 +11,8 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.tiering import lies_within
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.lake.open_lake import find_lake_name, open_lake
+from pyspark_pravega.datasource.lake.open_lake import find_history, find_lake_name
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamSealedError
 from pyspark_pravega.sql import options as o
@@ -140,11 +139,11 @@ def truncate_stream(call: Call) -> Rows:
 
 def _check_lake(catalog: Catalog, table: StreamTable, cut: StreamCut) -> None:
     """Raise InvalidOptionError if the lake of a table does not have all events before a cut yet."""
-    opened = OpenTable(catalog.pravega, table, catalog.options(properties=table.scan_properties))
+    opened = catalog.open_table(table)
     if find_lake_name(opened) is None:
         return
-    lake = open_lake(opened)
-    if lake is None or lake.history is None or not lies_within(cut, lake.history.cut):
+    history = find_history(opened)
+    if history is None or not lies_within(cut, history.cut):
         raise InvalidOptionError(
             f"The lake of stream {cut.stream} does not have all events before that position yet. Call tier first."
         )

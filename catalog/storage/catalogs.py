@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
+from pyspark_pravega.datasource.tables.open_table import OpenTable
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
@@ -63,6 +65,10 @@ class Catalog:
     def named(self, *parts: str) -> str:
         """Return the name of something in this catalog, for messages; what options name is in no catalog."""
         return "/".join(parts) if self.by_options else quote_all((self.name, *parts))
+
+    def open_table(self, table: StreamTable) -> OpenTable:
+        """Return a table for work that no query gives options to. Raises InvalidOptionError."""
+        return OpenTable(self.pravega, table, self.options(properties=table.scan_properties))
 
     def options(
         self,

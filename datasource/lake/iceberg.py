@@ -26,7 +26,6 @@ from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
-    from pyiceberg.partitioning import PartitionField
     from pyiceberg.table import Table
 
 Expression: TypeAlias = Any
@@ -153,7 +152,8 @@ class LakeTable:
                 f"The table {self.name} of the lake's catalog was not made for stream {stream}. Name one that does not "
                 "exist: tier makes it."
             )
-        [*parts] = [(self._table.schema().find_field(one.source_id).name, str(one.transform)) for one in self._parts]
+        schema, spec = self._table.schema(), self._table.spec()
+        parts = [(schema.find_field(part.source_id).name, str(part.transform)) for part in spec.fields]
         if parts != [(TIME, "day")]:
             raise LakeError(
                 f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of a day of "
@@ -208,10 +208,6 @@ class LakeTable:
         with _errors_of_lake(self.name), self._table.update_schema() as change:
             change.union_by_name(schema)
 
-    @property
-    def _parts(self) -> Sequence[PartitionField]:
-        return self._table.spec().fields
-
     def _keep_what_landed(self) -> None:
         """Take a commit for done that the catalog refuses, but has carried out: a proxy may have sent it twice.
 
@@ -225,8 +221,8 @@ class LakeTable:
                 commit(table, updates, requirements)
             except Exception:
                 table.refresh()
-                landed = [table.metadata.snapshot_by_id(number) for number in _list_snapshots(updates)]
-                if not landed or None in landed:
+                added = [update.snapshot.snapshot_id for update in updates if hasattr(update, "snapshot")]
+                if not added or None in map(table.metadata.snapshot_by_id, added):
                     raise
 
         table._do_commit = commit_once  # type: ignore[method-assign]
@@ -264,10 +260,6 @@ class LakeTable:
                 with _errors_of_lake(self.name):
                     self._table.refresh()
                 self.__dict__.pop("history", None)
-
-
-def _list_snapshots(updates: Sequence[Any]) -> list[int]:
-    return [update.snapshot.snapshot_id for update in updates if hasattr(update, "snapshot")]
 
 
 def make_expression(name: str, *operands: Any) -> Expression:

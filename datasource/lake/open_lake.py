@@ -85,6 +85,12 @@ def open_lake(opened: OpenTable, *, oldest: float = 0.0) -> LakeTable | None:
     return known[1]
 
 
+def find_history(opened: OpenTable, *, oldest: float = 0.0) -> History | None:
+    """Return what the lake of a table has, None without a lake; raises the errors of `open_lake`."""
+    lake = open_lake(opened, oldest=oldest)
+    return None if lake is None else lake.history
+
+
 @runtime_checkable
 class DefaultingFormat(Format, Protocol):
     """A format in which a column may have a value in events without it."""
@@ -96,9 +102,9 @@ class DefaultingFormat(Format, Protocol):
 
 def check_defaults(table: StreamTable, columns: T.StructType, lake: LakeTable) -> None:
     """Raise UnsupportedOperationError for a column that a lake lacks, and that may have a value in its events."""
-    format = find_format(table.format)
+    format, known = find_format(table.format), set(lake.columns)
     for column in columns:
-        if set(_list_names(column.name, column.dataType)) <= set(lake.columns):
+        if known.issuperset(_list_names(column.name, column.dataType)):
             continue
         has_value = not column.nullable or is_read_as_default(column)
         if isinstance(format, DefaultingFormat) and table.schema_text is not None:

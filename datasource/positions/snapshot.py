@@ -153,21 +153,20 @@ def _list_slices(
         infos = pravega.segments.segment_infos(stream, segments)
         if is_whole:
             pravega.known_streams.learn_segments(stream, segments, infos)
-    gaps = {} if history is None else {segment: history.find_gap(segment, infos.get(segment)) for segment in segments}
-    if history is not None:
-        infos = history.widen(segments, infos)
+    in_both = infos if history is None else history.widen(segments, infos)
     slices = []
     for segment_id in sorted(segments):
-        info = infos.get(segment_id)
-        if history is not None and (gap := gaps[segment_id]) is not None:
-            lost, before = gap, first.positions.get(segment_id, 0)
+        info = in_both.get(segment_id)
+        gap = None if history is None else history.find_gap(segment_id, infos.get(segment_id))
+        if history is not None and gap is not None:
+            (gap_start, gap_end), before = gap, first.positions.get(segment_id, 0)
             after = BEYOND if end is None else find_end_within(segment_id, end)
-            if fail_on_data_loss and after > lost[0] and (lost[1] is None or before < lost[1]):
+            if fail_on_data_loss and after > gap_start and (gap_end is None or before < gap_end):
                 raise _make_lost_error(
-                    f"bytes from {lost[0]} on of segment {segment_id} of stream {stream} were removed"
+                    f"bytes from {gap_start} on of segment {segment_id} of stream {stream} were removed"
                 )
-            tiered, _ = history.ranges.get(segment_id, (lost[0], lost[0]))
-            slices += drop_empty([SegmentSlice(segment_id, max(before, tiered), min(after, lost[0]))])
+            tiered, _ = history.ranges.get(segment_id, (gap_start, gap_start))
+            slices += drop_empty([SegmentSlice(segment_id, max(before, tiered), min(after, gap_start))])
             if info is None or after <= info.start_offset:
                 continue
         if info is None:
@@ -175,7 +174,7 @@ def _list_slices(
                 raise _make_lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
-            _check_start(stream, segment_id, info, start, strict and (history is None or gaps[segment_id] is None))
+            _check_start(stream, segment_id, info, start, strict and gap is None)
         slices.append(_slice(stream, segment_id, info, first, end))
     if fail_on_data_loss and not drop_empty(slices) and not first.positions and history is None:
         raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")

@@ -238,8 +238,6 @@ def _split_at_lake(
     lake: LakeTable, table: StreamTable, slices: Sequence[SegmentSlice], rows: WantedRows, *, in_order: bool
 ) -> tuple[list[LakePartition], list[SegmentSlice]]:
     """Return partitions for what a lake has of slices, and what is left of these for the segment stores."""
-    partitions: list[LakePartition] = []
-    left = []
     if RAW in rows.columns.names and RAW not in table.schema.names:
         raise UnsupportedOperationError(
             f"A lake has the bytes of events only if they could not be decoded, so that column {RAW} cannot be read of "
@@ -247,14 +245,14 @@ def _split_at_lake(
             "'lake'='ignore'."
         )
     check_defaults(table, StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
+    tiered, left = [], []
     for piece in slices:
-        end = lake.find_end(piece.segment_id, piece.start)
-        border = min(end, piece.end)
+        border = min(lake.find_end(piece.segment_id, piece.start), piece.end)
         if border > piece.start:
-            partitions += plan_lake(lake, table, replace(piece, end=border), rows.conditions, in_order=in_order)
+            tiered.append(replace(piece, end=border))
         if border < piece.end or piece.start == piece.end:
             left.append(replace(piece, start=border))
-    return partitions, left
+    return plan_lake(lake, table, tiered, rows.conditions, in_order=in_order), left
 
 
 def _is_divided(read: OpenRead, measured: Measured, rows: WantedRows) -> bool:

@@ -53,28 +53,40 @@ class WantedInLake:
 
 
 def plan_lake(
-    lake: LakeTable, table: StreamTable, piece: SegmentSlice, conditions: Sequence[Condition], *, in_order: bool
+    lake: LakeTable,
+    table: StreamTable,
+    slices: Sequence[SegmentSlice],
+    conditions: Sequence[Condition],
+    *,
+    in_order: bool,
 ) -> list[LakePartition]:
-    """Return partitions for a slice that a lake has: one for all files if rows must come in order, else one for each.
+    """Return partitions for slices that a lake has: for each, one with all its files if rows must come in order.
 
-    Rows that do not fulfil the conditions may be left out. Raises LakeError.
+    Otherwise each file has one. Rows that do not fulfil the conditions may be left out. Raises LakeError.
     """
+    if not slices:
+        return []
     columns = StructType([column for column in table.schema if column.name in lake.columns])
     expression = translate_conditions(conditions, columns) if conditions else None
     names = frozenset(name for condition in conditions for name in condition.columns) & set(columns.names)
     wanted = None if expression is None else WantedInLake(lake.compile(expression), names | {ERROR})
-    files = lake.find_files(make_segment_name(table.stream, piece.segment_id), piece.start, piece.end, expression)
-    if not files:
-        return []
-    if in_order:
-        return [LakePartition(piece, tuple(files), True, lake.io, wanted)]
-    if not all(file.ordered for file in files):
-        return [LakePartition(piece, (file,), False, lake.io, wanted) for file in files]
-    borders = [piece.start, *(file.first for file in files[1:]), piece.end]
-    return [
-        LakePartition(SegmentSlice(piece.segment_id, start, end), (file,), False, lake.io, wanted)
-        for file, (start, end) in zip(files, pairwise(borders), strict=True)
-    ]
+    io, partitions = lake.io, []
+    for piece in slices:
+        files = lake.find_files(make_segment_name(table.stream, piece.segment_id), piece.start, piece.end, expression)
+        if not files:
+            continue
+        parts: list[tuple[SegmentSlice, tuple[LakeFile, ...]]]
+        if in_order:
+            parts = [(piece, tuple(files))]
+        elif all(file.ordered for file in files):
+            borders = pairwise([piece.start, *(file.first for file in files[1:]), piece.end])
+            parts = [
+                (SegmentSlice(piece.segment_id, *ends), (file,)) for file, ends in zip(files, borders, strict=True)
+            ]
+        else:
+            parts = [(piece, (file,)) for file in files]
+        partitions += [LakePartition(part, chosen, in_order, io, wanted) for part, chosen in parts]
+    return partitions
 
 
 def read_lake(

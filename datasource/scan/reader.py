@@ -281,7 +281,7 @@ def _read_slice(
 
     A slice of a segment has a reader; that of a lake has none.
     """
-    piece, few = partition.read if isinstance(partition, LakePartition) else partition.piece, _is_for_few(plan)
+    piece, span = (partition.read, None) if isinstance(partition, LakePartition) else (partition.piece, partition.span)
     segment = make_segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
         letters = None
@@ -289,34 +289,41 @@ def _read_slice(
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events, plan.table.stream, piece.segment_id, work)
             opened.callback(letters.close)
-        span = None if isinstance(partition, LakePartition) else partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
         decoder.left = left
         if isinstance(partition, LakePartition):
             yield from read_lake(plan, decoder, partition)
-            return decoder.left
-        assert reader is not None
-        most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
-        broken: list[BrokenFrameError] = []
-        counts, notes = ReadingCounts(reader), BorderNotes(piece.start)
-        for window in _read_until_broken(reader, broken):
-            if plan.counted:  # before its rows, as Spark may want only a few of them
-                yield decoder.report(counts.count(window))
-            notes.take(window)
-            begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
-            for first, last in cut_chunks(window.lengths[begin:end], most):
-                yield from decoder.batches(window, begin + first, begin + last)
-            if decoder.left == 0:
-                break
-            most *= _GROWTH
-        if partition.head is not None and notes.borders and not broken:
-            NotedBorders(pravega, plan.table.stream).add(piece.segment_id, partition.head, notes.borders)
-        for error in broken:
-            yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
+        else:
+            assert reader is not None
+            yield from _read_segment(plan, pravega, decoder, partition, reader)
         if decoder.bad:
             bad = format_count(decoder.bad, "bad event")
             LOG.warning("Segment %s: %s, mode %s.", segment, bad, plan.bad_events.mode)
     return decoder.left
+
+
+def _read_segment(
+    plan: EventScanPlan, pravega: Pravega, decoder: SliceDecoder, partition: SlicePartition, reader: SegmentRangeReader
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice of a segment, as many as the decoder has `left`."""
+    piece, span = partition.piece, partition.span
+    most = max(decoder.left or 0, _FEWEST_EVENTS) if _is_for_few(plan) else BATCH_EVENTS
+    broken: list[BrokenFrameError] = []
+    counts, notes = ReadingCounts(reader), BorderNotes(piece.start)
+    for window in _read_until_broken(reader, broken):
+        if plan.counted:  # before its rows, as Spark may want only a few of them
+            yield decoder.report(counts.count(window))
+        notes.take(window)
+        begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
+        for first, last in cut_chunks(window.lengths[begin:end], most):
+            yield from decoder.batches(window, begin + first, begin + last)
+        if decoder.left == 0:
+            break
+        most *= _GROWTH
+    if partition.head is not None and notes.borders and not broken:
+        NotedBorders(pravega, plan.table.stream).add(piece.segment_id, partition.head, notes.borders)
+    for error in broken:
+        yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
 
 
 def _find_within(window: Window, span: Span) -> tuple[int, int]:

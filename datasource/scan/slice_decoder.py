@@ -34,31 +34,31 @@ from .places import Span, make_event_pointers
 class _ChosenEvents:
     """The table's events in one batch, and their encoding ids (-1: none), if these are needed.
 
-    `base` is the offset in the segment of the first byte of the events' buffer.
+    `base` is the offset in the segment of the first byte of the events' buffer. Events of a lake have `places` instead,
+    their own offsets, if these are read.
     """
 
     events: EventBuffer
     base: int
     ids: EventPositions | None
+    places: EventPositions | None = None
 
     @classmethod
     def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
-        """Return the events of a lake. They have their bytes if they could not be decoded, and their places if read."""
+        """Return the events of a lake. They have their bytes if they could not be decoded."""
         has_bytes = rows.column(RAW).null_count < len(rows)
         raw = [value or b"" for value in rows.column(RAW).to_pylist()] if has_bytes else []
         starts = np.cumsum([0, *map(len, raw)])[:-1] if has_bytes else np.zeros(len(rows), np.int64)
         lengths = rows.column(LENGTH).to_numpy(zero_copy_only=False).astype(np.int64)
         events = EventBuffer(b"".join(raw), starts, lengths)
         ids = pc.fill_null(rows.column(ENCODING), -1).to_numpy(zero_copy_only=False) if needs_ids else None
-        chosen = cls(events, 0, ids)
-        if OFFSET in rows.schema.names:
-            chosen.__dict__["offsets"] = rows.column(OFFSET).to_numpy(zero_copy_only=False)
-        return chosen
+        places = rows.column(OFFSET).to_numpy(zero_copy_only=False) if OFFSET in rows.schema.names else None
+        return cls(events, 0, ids, places)
 
     @cached_property
     def offsets(self) -> EventPositions:
         """Return the offsets of the events in the segment."""
-        return self.base + self.events.starts - HEADER_BYTES
+        return self.base + self.events.starts - HEADER_BYTES if self.places is None else self.places
 
 
 @dataclass(frozen=True)

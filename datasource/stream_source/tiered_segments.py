@@ -11,8 +11,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.sql import options as o
 
 from ..lake.iceberg import LakeTable
-from ..lake.open_lake import BELIEVED_SECONDS, find_lake_name, open_lake
-from ..positions.lake_history import History
+from ..lake.open_lake import BELIEVED_SECONDS, find_history, find_lake_name, open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.lake_reader import read_offsets
 from ..tables.open_table import OpenTable
@@ -24,20 +23,13 @@ def join_history(opened: OpenTable, segments: StreamSegments) -> StreamSegments:
     """Return segments whose state has also what only the lake of the table has; the same if there is no lake."""
     if find_lake_name(opened) is None:
         return segments
-
-    def find_history() -> History | None:
-        lake = open_lake(opened, oldest=BELIEVED_SECONDS)
-        return None if lake is None else lake.history
-
-    return segments.join(find_history)
+    return segments.join(partial(find_history, opened, oldest=BELIEVED_SECONDS))
 
 
 def find_head(opened: OpenTable) -> StreamCut:
     """Return where the events of a table begin: those of its lake, or else those of its stream."""
-    lake = open_lake(opened)
-    if lake is None or lake.history is None:
-        return opened.pravega.controller.head(opened.stream)
-    return lake.history.begin
+    history = find_history(opened)
+    return opened.pravega.controller.head(opened.stream) if history is None else history.begin
 
 
 def make_walk(opened: OpenTable) -> Walk[int]:
