@@ -76,7 +76,7 @@ class FormatTraits:
     """Whether its events are changes of rows."""
 
 
-READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, o.LAKE, o.LAKE_KEEP)
+READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL)
 """Table properties that apply to scans."""
 
 

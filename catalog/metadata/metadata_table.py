@@ -15,6 +15,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..protocol.service_replies import MetadataDescription, MetadataRows
 from ..protocol.table_requests import LoadTable
+from ..storage.catalogs import Catalog
 from ..tables.named_table import NamedTable
 
 Rows: TypeAlias = Iterable[Sequence[Any]]
@@ -28,12 +29,18 @@ class MetadataTable:
 
     name: str
     columns: StructType
-    rows: Read
+    rows: Callable[[Catalog, Stream], Rows]
 
 
 def metadata_table(*columns: StructField) -> Callable[[Read], MetadataTable]:
     """Make a metadata table, under its own name, of the function that reads its rows."""
-    return lambda read: MetadataTable(read.__name__, StructType(list(columns)), read)
+
+    def make(read: Read) -> MetadataTable:
+        return MetadataTable(
+            read.__name__, StructType(list(columns)), lambda catalog, stream: read(catalog.pravega, stream)
+        )
+
+    return make
 
 
 def column(name: str, type: DataType, comment: str, *, nullable: bool = True) -> StructField:

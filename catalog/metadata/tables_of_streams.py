@@ -23,6 +23,7 @@ from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
 from .commit_history import consumers, history, stream_cuts, tags, transactions
+from .lake_state import lake
 from .metadata_table import MetadataTable, NamedMetadata, Rows
 from .registered_schemas import encodings, properties, schemas
 from .segment_rows import scale_events, segments
@@ -40,6 +41,7 @@ TABLES: Mapping[str, MetadataTable] = {
         transactions,
         consumers,
         properties,
+        lake,
     )
 }
 
@@ -101,7 +103,7 @@ class MetadataOfStream(TableOfStream, NamedMetadata):
 
     def list_rows(self) -> Rows:
         scope, stream = self.identifier.namespace
-        return self._table.rows(self.catalog.pravega, resolve_stream(self.catalog, (scope,), stream))
+        return self._table.rows(self.catalog, resolve_stream(self.catalog, (scope,), stream))
 
 
 class PartOfStream(TableOfStream):

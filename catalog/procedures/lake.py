@@ -17,23 +17,28 @@ from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
+from ..running.repeated_tiering import keep_tiering
 from ..storage.catalogs import Catalog
-from ..storage.spelling import prefix_table
+from ..storage.spelling import prefix_table, resolve_stream
 from ..writing.compaction import truncate_unless_held
 from .positions import find_point
 from .procedure import TABLE, Call, Tasks, parameter, procedure
 
-_RIGHTS = "READ on the stream, READ_UPDATE on its scope for a table with retention, and what the lake asks for"
+_RIGHTS = (
+    "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
+    "asks for"
+)
 
 
 def _plan(call: Call) -> Tasks | None:
     opened = _open(call)
     pravega, stream, until = opened.pravega, opened.stream, call.arguments.get("until")
     with prefix_table(call.catalog, opened.table):
+        keep_tiering(call.catalog, stream, opened.options.get(o.TIER_INTERVAL))
         lake = _load_lake(opened)
         _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
         point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
@@ -77,7 +82,13 @@ def tier(call: Call) -> Rows:
 
 
 def _open(call: Call) -> OpenTable:
-    return call.catalog.open_table(load_table(call.catalog.pravega, call.find_stream()).table)
+    try:
+        stream = call.find_stream()
+    except StreamNotFoundError:
+        table = call.name_table(TABLE.name)
+        keep_tiering(call.catalog, resolve_stream(call.catalog, table.namespace, table.name), None)
+        raise
+    return call.catalog.open_table(load_table(call.catalog.pravega, stream).table)
 
 
 def _load_lake(opened: OpenTable) -> LakeTable:

@@ -245,7 +245,8 @@ class KeyedWriteBegun(Reply):
 class QueryStart:
     """A streaming query that the server should start; `epoch` is the number of its lease.
 
-    `into` is the table in SQL. `interval` is in milliseconds, 0 for none. `options` are those of the write.
+    `into` is the table in SQL. `interval` is in milliseconds, 0 for none. `options` are those of the write. If it
+    `repeats`, the query is a CALL about the table, which is repeated at the interval.
     """
 
     scope: str
@@ -261,6 +262,7 @@ class QueryStart:
     settings: Mapping[str, str]
     catalog: str
     namespace: tuple[str, ...]
+    repeats: bool
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..protocol.service_replies import QueryCommands, QueryStart, QueryStop
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from .kept_query import KeptQuery
+from .repeated_tiering import TIERING
 
 _DETAILS = re.compile(r"\n\n(Driver|JVM) stacktrace:|\n=== Streaming Query ===|;\s*\n['~+A-Z]|\n\s*at |\nTraceback ")
 """Where the details of an error's message begin: stacks and plans."""
@@ -79,12 +80,13 @@ class Commands:
         definition = kept.definition
         trigger = None if definition.trigger is None else o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
         interval = trigger // timedelta(milliseconds=1) if isinstance(trigger, timedelta) else 0
+        repeats = definition.query == TIERING
         self._start.append(
             QueryStart(
                 kept.scope,
                 kept.name,
                 kept.status.epoch,
-                query=definition.query,
+                query=f"CALL {self._catalog.named('system', 'tier')}(table => :into)" if repeats else definition.query,
                 into=_name_table(self._catalog, kept),
                 checkpoint=definition.checkpoint,
                 output_mode=definition.output_mode,
@@ -94,6 +96,7 @@ class Commands:
                 settings=definition.settings,
                 catalog=definition.catalog or self._catalog.name,
                 namespace=definition.namespace,
+                repeats=repeats,
             )
         )
 

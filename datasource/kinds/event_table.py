@@ -120,8 +120,10 @@ class EventTable(EventRows):
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         if o.LAKE.key in settings.scan_properties:
             make_lake_schema(columns)
-        elif o.LAKE_KEEP.key in settings.scan_properties:
-            raise InvalidOptionError(f"'{o.LAKE_KEEP.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
+            return settings
+        for option in (o.LAKE_KEEP, o.TIER_INTERVAL):
+            if option.key in settings.scan_properties:
+                raise InvalidOptionError(f"'{option.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
         return settings
 
     @classmethod

@@ -57,6 +57,18 @@ class LakeFile:
     ordered: bool
 
 
+@dataclass(frozen=True)
+class LakeSnapshot:
+    """What a lake's table consists of: data files and their bytes, since a time in microseconds since 1970."""
+
+    number: int | None
+    timestamp: int | None
+    rows: int
+    files: int
+    bytes: int
+    delete_files: int
+
+
 class LakeTable:
     """A table of a lake as it was loaded: its history, its files and its columns do not change any more."""
 
@@ -92,6 +104,8 @@ class LakeTable:
                 # Otherwise only the first characters of names count, which segments of a stream share.
                 f"write.metadata.metrics.column.{SEGMENT}": "full",
                 "write.metadata.delete-after-commit.enabled": "true",
+                # Otherwise each tiering adds a manifest, and each scan reads all of them.
+                "commit.manifest-merge.enabled": "true",
             }
             with opened.create_table_transaction(name, schema, properties=properties) as change:
                 with change.update_spec() as spec:
@@ -118,6 +132,18 @@ class LakeTable:
     def find_end(self, segment: int, start: int) -> int:
         """Return up to which offset of a segment the table has what begins at `start`; `start` if it has nothing."""
         return start if self.history is None else self.history.find_end(segment, start)
+
+    @property
+    def snapshot(self) -> LakeSnapshot:
+        """Return what the table consists of."""
+        current = self._table.current_snapshot()
+        summary: Any = {} if current is None or current.summary is None else current.summary.additional_properties
+        totals = [
+            int(summary.get(f"total-{name}", 0)) for name in ("records", "data-files", "files-size", "delete-files")
+        ]
+        if current is None:
+            return LakeSnapshot(None, None, *totals)
+        return LakeSnapshot(current.snapshot_id, current.timestamp_ms * 1000, *totals)
 
     @property
     def io(self) -> FileIO:
@@ -162,14 +188,12 @@ class LakeTable:
 
     def check_complete(self) -> None:
         """Raise LakeError if the table has not the rows that its history says, since somebody has changed it."""
-        history, current = self.history, self._table.current_snapshot()
-        summary: Any = {} if current is None or current.summary is None else current.summary.additional_properties
-        rows, deletes = (int(summary.get(f"total-{name}", 0)) for name in ("records", "delete-files"))
-        if history is not None and (rows != history.rows or deletes):
+        history, now = self.history, self.snapshot
+        if history is not None and (now.rows != history.rows or now.delete_files):
             raise LakeError(
-                f"The lake's table {self.name} has {rows:,} rows and {deletes:,} files of deleted rows, and should "
-                f"have {history.rows:,} rows: another program has changed it. Files may be rewritten, but rows must "
-                "stay. Roll the table back to the last snapshot with all rows, or read the stream alone with "
+                f"The lake's table {self.name} has {now.rows:,} rows and {now.delete_files:,} files of deleted rows, "
+                f"and should have {history.rows:,} rows: another program has changed it. Files may be rewritten, but "
+                "rows must stay. Roll the table back to the last snapshot with all rows, or read the stream alone with "
                 "'lake'='ignore'."
             )
 

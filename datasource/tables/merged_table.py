@@ -223,8 +223,8 @@ def _find_common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
     """Return the properties that count for all members; each has a lake of its own."""
     listed = [{**member.scan_properties} for member in members]
     for properties in listed:
-        properties.pop(o.LAKE.key, None)
-        properties.pop(o.LAKE_KEEP.key, None)
+        for option in (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL):
+            properties.pop(option.key, None)
     for member, properties in zip(members, listed, strict=True):
         if properties != listed[0]:
             raise InvalidOptionError(

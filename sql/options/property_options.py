@@ -226,6 +226,13 @@ LAKE_KEEP = Option(
     "How long the stream keeps events that its lake has: after each tiering, those of older versions are removed from "
     "the stream, unless a consumer needs them. Not set: retention alone removes them.",
 )
+TIER_INTERVAL = Option(
+    "tier.interval",
+    optional(between(DURATION, "1s", "3650d")),
+    SettableAs.PROPERTY,
+    "How often a server with `queries.run` calls the procedure `tier`, after a first call by hand. Not set: servers do "
+    "not call it.",
+)
 COMPACT_AFTER = Option(
     "compact.after",
     optional(between(BYTE_SIZE, "64k")),

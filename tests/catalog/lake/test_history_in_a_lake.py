@@ -125,6 +125,29 @@ def test_every_read_has_each_event_once(spark: SparkSession, table: str, tmp_pat
     check()
 
 
+def test_a_table_says_what_its_lake_has(spark: SparkSession, lake: dict[str, str], table: str, scope: str) -> None:
+    def state() -> Row:
+        [row] = spark.table(f"{table}.lake").collect()
+        return row
+
+    name = table.removeprefix(f"{CATALOG}.")
+    before = state()
+    assert before[:-1] == (name, None, None, 0, 0, 0, None, None) and before.bytes_behind > 0
+    tier(spark, table)
+    after, snapshot = state(), load_lake(lake, table).current_snapshot()
+    assert snapshot is not None
+    assert (after.version, after.rows, after.snapshot_id, after.bytes_behind) == (3, 300, snapshot.snapshot_id, 0)
+    files = load_lake(lake, table).inspect.files().to_pylist()
+    assert (after.files, after.bytes) == (len(files), sum(file["file_size_in_bytes"] for file in files))
+    assert after.updated_at.timestamp() == snapshot.timestamp_ms / 1000
+    insert(spark, table, 300, 100)
+    assert state().bytes_behind > 0 and state()[:-1] == after[:-1]
+    truncate(spark, table, after.version)
+    assert spark.sql(f"SELECT min(id) FROM {table}").first()[0] == 0
+    spark.sql(f"CREATE TABLE {CATALOG}.`{scope}`.other (id BIGINT) USING pravega")
+    assert spark.table(f"{CATALOG}.`{scope}`.other.lake").collect() == []
+
+
 def test_a_stream_reads_history_and_tail_in_order(spark: SparkSession, table: str, tmp_path: Path) -> None:
     tier(spark, table)
     insert(spark, table, 300, 100)

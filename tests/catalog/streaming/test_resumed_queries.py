@@ -30,7 +30,7 @@ LEASE = 6
 class Servers:
     """Servers that run queries no other one runs. The session of the tests, which does not, watches them."""
 
-    def __init__(self, spark: SparkSession, cluster: ClusterInfo, directory: Path) -> None:
+    def __init__(self, spark: SparkSession, cluster: ClusterInfo, directory: Path, **more: str) -> None:
         self.spark, self._directory, self._number = spark, directory, 0
         confs = {
             "spark.sql.catalog.pravega.queries.run": "true",
@@ -39,6 +39,7 @@ class Servers:
             "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "2",
+            **{f"spark.sql.catalog.pravega.{key}": text for key, text in more.items()},
         }
         self._environment = {
             "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,

@@ -41,7 +41,7 @@ interface Replies {
       boolean startsQuery) {}
   record QueryStart(String scope, String name, long epoch, String query, String into, String checkpoint,
       String outputMode, boolean availableNow, long interval, Map<String, String> options,
-      Map<String, String> settings, String catalog, String[] namespace) {}
+      Map<String, String> settings, String catalog, String[] namespace, boolean repeats) {}
   record QueryStop(String scope, String name, long epoch, boolean atOnce) {}
   record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}

@@ -7,6 +7,8 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
@@ -49,6 +51,10 @@ final class RunningQuery {
 
   private StreamingQuery begin(SparkSession session) throws Exception {
     RunningQueries.select(session, wanted.catalog(), wanted.namespace());
+    if (wanted.repeats()) {
+      return session.readStream().format("rate").load().writeStream().queryName(wanted.name())
+          .trigger(Trigger.ProcessingTime(wanted.interval())).foreachBatch(this::repeat).start();
+    }
     StreamingInsert insert = StreamingInsert.analyze(session, "INSERT INTO " + wanted.into() + "\n" + wanted.query());
     if (insert == null) {
       throw new IllegalArgumentException("Spark does not take this query as an INSERT into a table of Pravega.");
@@ -56,6 +62,10 @@ final class RunningQuery {
     bounded = bounded || haveEnds(Scripts.optionsOfStreams(insert.query()));
     Trigger trigger = bounded ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval());
     return insert.start(wanted.name(), wanted.outputMode(), wanted.checkpoint(), trigger, wanted.options());
+  }
+
+  private void repeat(Dataset<Row> seconds, Long number) {
+    seconds.sparkSession().sql(wanted.query(), Map.of("into", wanted.into()));
   }
 
   /** Ends lie in the past, so what there is now is all that the query will ever read. */
