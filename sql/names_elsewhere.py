@@ -117,7 +117,7 @@ METADATA_TABLES = {
 
 _FILES = (
     "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself. compact_changes "
-    "shortens the stream of a table of changes."
+    "shortens the stream of a table of changes, and compact_lake writes larger files of a table's lake."
 )
 _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
 PROCEDURES = {

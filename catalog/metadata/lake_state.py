@@ -6,18 +6,20 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.client.consumers.consumer import count_bytes_after
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.lake.open_lake import find_lake_name, open_lake
+from pyspark_pravega.datasource.lake.open_lake import open_lake
 from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
+from pyspark_pravega.sql import options as o
 
 from ..storage.catalogs import Catalog
 from .metadata_table import MetadataTable, Rows, column
 
 
 def _read(catalog: Catalog, stream: Stream) -> Rows:
-    opened = catalog.open_table(load_table(catalog.pravega, stream).table)
-    name, lake = find_lake_name(opened), open_lake(opened)
+    name = read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags).get(o.LAKE.key)
     if name is None:
         return
+    lake = open_lake(catalog.open_table(load_table(catalog.pravega, stream).table))
     if lake is None or lake.history is None:
         behind = count_bytes_after(catalog.pravega, catalog.pravega.controller.head(stream))
         yield name, None, None, 0, 0, 0, None, None, behind

@@ -17,7 +17,7 @@ from ..storage.reporting import prefix_errors
 from .consumers import create_consumer, drop_consumer, move_consumer
 from .dead_letters import replay_dead_letter
 from .history import compact_changes, compact_history, create_tag, drop_tag, reset_query
-from .lake import tier
+from .lake import compact_lake, tier
 from .procedure import Call, Procedure, check_arguments
 from .queries import start_query
 from .schemas import delete_schema_version, register_schema, set_compatibility, validate_schema
@@ -34,6 +34,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         compact_history,
         compact_changes,
         tier,
+        compact_lake,
         truncate_stream,
         seal_stream,
         scale_stream,

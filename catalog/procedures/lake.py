@@ -1,4 +1,4 @@
-"""The procedure that adds events of a table to its lake."""
+"""The procedures that add events of a table to its lake, and compact the files of a lake."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
@@ -79,6 +80,35 @@ def tier(call: Call) -> Rows:
     cut = None if history is None else history.cut.to_text()
     version, total = (None, 0) if history is None else (history.version, history.rows)
     yield rows, version, cut, total, truncated, held_by
+
+
+def _plan_compaction(call: Call) -> Tasks | None:
+    opened = _open(call)
+    with prefix_table(call.catalog, opened.table):
+        planned = plan_compaction(opened, _load_lake(opened))
+    return None if planned is None else Tasks(planned[1], planned[0])
+
+
+@procedure(
+    "Writes small files of a table's lake, as frequent calls of tier leave them, once more as larger ones.",
+    (TABLE,),
+    (
+        column("files_before", LongType(), "of data in the lake", nullable=False),
+        column("files_after", LongType(), "in their place", nullable=False),
+        column("bytes_before", LongType(), "of these files", nullable=False),
+        column("bytes_after", LongType(), "of the files now", nullable=False),
+    ),
+    "READ on the stream, and what the lake asks for",
+    _plan_compaction,
+)
+def compact_lake(call: Call) -> Rows:
+    opened = _open(call)
+    with prefix_table(call.catalog, opened.table):
+        lake = _load_lake(opened)
+        before = lake.snapshot
+        if call.done is not None:
+            finish_compaction(lake, call.done.pending, call.done.rows)
+    yield before.files, lake.snapshot.files, before.bytes, lake.snapshot.bytes
 
 
 def _open(call: Call) -> OpenTable:

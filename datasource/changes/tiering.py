@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -20,7 +15,8 @@ from pyspark_pravega.errors import DataLossError
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..commit_log.commit_log import CommitLog
-from ..lake.iceberg import FileIO, LakeTable, name_file
+from ..lake.file_writer import FILES, FileWriter, NewFiles, make_rows, read_rows
+from ..lake.iceberg import LakeTable
 from ..lake.lake_columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VERSION, convert_batch, make_lake_schema
 from ..positions.identity import identify
 from ..positions.lake_history import History
@@ -34,14 +30,6 @@ from ..tables.bad_events import PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
 from .appended import map_segment_versions
-
-_GROUP_BYTES = 64 << 20
-"""Bytes of Arrow's memory in a row group: about 128 MB of events as JSON."""
-_FILE_BYTES = 128 << 20
-"""Bytes of a file after which the next one begins. A file is what one task reads, as Parquet's row groups are large."""
-_MICROSECONDS_OF_DAY = 86_400_000_000
-FILES = StructType([StructField("file", StringType())])
-"""The rows of tasks: a file with its number of rows, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +52,10 @@ class Tiering:
 
 @dataclass(frozen=True)
 class TierPlan:
-    """What tasks share: the reader of the events, and where and with which columns they write files."""
+    """What tasks share: the reader of the events, and the files that they write."""
 
     reader: SegmentScanReader
-    schema: pa.Schema
-    io: FileIO = field(repr=False)
-    folder: str
+    target: NewFiles
 
 
 class TierReader(PlannedReader[TierPlan, ScanPartition]):
@@ -77,73 +63,12 @@ class TierReader(PlannedReader[TierPlan, ScanPartition]):
 
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
-        written: list[str] = []
+        target, written = self._plan.target, list[str]()
         for piece in list_slices(partition):
-            with _Files(self._plan, written) as files:
+            with FileWriter(target, written) as files:
                 for batch in self._plan.reader.batches(piece):
-                    files.write(convert_batch(batch, self._plan.schema))
-        yield pa.record_batch([pa.array(written, pa.string())], names=FILES.names)
-
-
-class _Files:
-    """The files of one slice of a segment, whose events come in their order."""
-
-    def __init__(self, plan: TierPlan, written: list[str]) -> None:
-        self._plan, self._written = plan, written
-        self._pending: list[pa.RecordBatch] = []
-        self._day: int | None = None
-        self._sink: Any = None
-        self._writer: pq.ParquetWriter | None = None
-        self._path, self._rows = "", 0
-
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(self, type: object, *_: object) -> None:
-        if type is None:
-            self._end_file()
-        elif self._sink is not None:
-            self._sink.close()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write events. Those of another day begin a file."""
-        times = batch.column(TIME).cast(pa.int64()).fill_null(-1).to_numpy()
-        days = np.where(times < 0, -1, times // _MICROSECONDS_OF_DAY)
-        borders = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
-        for start, end in pairwise(borders):
-            if end == start:
-                continue
-            if days[start] != self._day:
-                self._end_file()
-                self._day = int(days[start])
-            self._pending.append(batch.slice(start, end - start))
-            if sum(one.nbytes for one in self._pending) >= _GROUP_BYTES:
-                self._write_group()
-
-    def _write_group(self) -> None:
-        if self._writer is None:
-            self._path = f"{self._plan.folder}/{name_file(uuid.uuid4().hex)}"
-            self._sink = self._plan.io.new_output(self._path).create()
-            names = [name for name in self._plan.schema.names if name != OFFSET]
-            encodings = {OFFSET: "DELTA_BINARY_PACKED"}
-            self._writer = pq.ParquetWriter(
-                self._sink, self._plan.schema, compression="zstd", use_dictionary=names, column_encoding=encodings
-            )
-        group = pa.Table.from_batches(self._pending)
-        self._writer.write_table(group, row_group_size=max(len(group), 1))
-        self._rows += len(group)
-        self._pending = []
-        if self._sink.tell() >= _FILE_BYTES:
-            self._end_file()
-
-    def _end_file(self) -> None:
-        if self._pending:
-            self._write_group()
-        if self._writer is not None:
-            self._writer.close()
-            self._sink.close()
-            self._written.append(json.dumps([self._path, self._rows]))
-        self._writer, self._sink, self._rows = None, None, 0
+                    files.write(convert_batch(batch, target.schema))
+        yield make_rows(written)
 
 
 def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tiering, RowSource] | None:
@@ -168,7 +93,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     selection = EventSelection(versions=map_segment_versions(stream, slices, versions, first))
     planned = plan_events(read, Measured(slices), WantedRows(columns), selection)
     assert isinstance(planned.reader, SegmentScanReader)
-    plan = TierPlan(planned.reader, schema, lake.io, lake.folder)
+    plan = TierPlan(planned.reader, NewFiles(schema, lake.io, lake.folder))
     before = since or History(begin, begin, 0, {}, frozenset(), 0, identify(pravega, stream))
     newest = max((version.number for version in versions), default=before.version)
     history = _extend(opened, replace(before, version=newest), until.cut, slices)
@@ -206,8 +131,7 @@ def finish_tiering(lake: LakeTable, tiering: Tiering, files: Sequence[str]) -> i
 
     Raises ConcurrentChangeError if another tiering was faster, and LakeError.
     """
-    listed: list[tuple[str, int]] = [(path, rows) for path, rows in map(json.loads, files)]
-    count = sum(rows for _, rows in listed)
+    paths, count = read_rows(files)
     before = 0 if tiering.since is None else tiering.since.rows
-    lake.add_files([path for path, _ in listed], tiering.since, replace(tiering.until, rows=before + count))
+    lake.add_files(paths, tiering.since, replace(tiering.until, rows=before + count))
     return count

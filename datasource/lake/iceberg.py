@@ -6,11 +6,12 @@ Nothing else knows pyiceberg, which is imported when a table with a lake is used
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
 
 Expression: TypeAlias = Any
 """A condition on columns of a lake, as pyiceberg has it."""
@@ -49,12 +50,15 @@ _CATALOGS: Recent[str, Any] = Recent(16)
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A file with events of a segment; if it is `ordered`, in their order, with offsets from `first` to `last`."""
+    """A file of a day; if it is `ordered`, with events of one segment in their order, from `first` to `last`."""
 
     path: str
     first: int
     last: int
     ordered: bool
+    segment: str | None
+    day: Any
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -202,13 +206,26 @@ class LakeTable:
 
         Files without rows that fulfil `more` are left out. Raises LakeError.
         """
-        from pyiceberg.conversions import from_bytes
-        from pyiceberg.types import PrimitiveType
-
         bounds = ("GreaterThanOrEqual", start), ("LessThan", end)
         placed = [make_expression("EqualTo", SEGMENT, segment)]
         placed += [make_expression(name, OFFSET, offset) for name, offset in bounds]
-        wanted = reduce(partial(make_expression, "And"), placed if more is None else [*placed, more])
+        files = self._list_files(reduce(partial(make_expression, "And"), placed if more is None else [*placed, more]))
+        return sorted(files, key=lambda file: file.first)
+
+    def find_small_files(self, most_bytes: int) -> list[list[LakeFile]]:
+        """Return files with fewer bytes, by runs of several neighbours of one segment and day. Raises LakeError."""
+        files = sorted(
+            self._list_files(make_expression("AlwaysTrue")), key=lambda file: (file.segment or "", file.first)
+        )
+        of_runs = groupby(files, lambda file: (file.ordered and file.bytes < most_bytes, file.segment, file.day))
+        runs = [list(run) for (is_small, *_), run in of_runs if is_small]
+        return [run for run in runs if len(run) > 1]
+
+    def _list_files(self, wanted: Expression) -> Iterator[LakeFile]:
+        """Yield the files that may have rows that fulfil an expression."""
+        from pyiceberg.conversions import from_bytes
+        from pyiceberg.types import PrimitiveType
+
         schema = self._table.schema()
 
         def find_bound(file: DataFile, column: str, upper: bool) -> Any:
@@ -216,16 +233,16 @@ class LakeTable:
             bound = (bounds or {}).get(field.field_id)
             return None if bound is None else from_bytes(cast("PrimitiveType", field.field_type), bound)
 
-        listed = []
         with _errors_of_lake(self.name):
             for task in self._table.scan(wanted).plan_files():
                 file = task.file
                 first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
-                of_segment = {find_bound(file, SEGMENT, upper) for upper in (False, True)} == {segment}
+                segment, other = (find_bound(file, SEGMENT, upper) for upper in (False, True))
                 is_own = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
-                ordered = is_own and of_segment and None not in (first, last)
-                listed.append(LakeFile(file.file_path, first or 0, last or 0, ordered))
-        return sorted(listed, key=lambda file: file.first)
+                ordered = is_own and segment == other and None not in (first, last, segment)
+                yield LakeFile(
+                    file.file_path, first or 0, last or 0, ordered, segment, file.partition[0], file.file_size_in_bytes
+                )
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""
@@ -257,29 +274,59 @@ class LakeTable:
         Raises ConcurrentChangeError if the table has no longer the history `since`: another tiering was faster. Other
         commits, which rewrite files, do not disturb it. Raises LakeError.
         """
-        from pyiceberg.exceptions import CommitFailedException
+        summary = {"pravega.cut": until.cut.to_text(), "pravega.version": str(until.version)}
 
-        for tries in range(1, _TRIES + 1):
+        def add(change: Transaction) -> None:
             if self.history != since:
                 raise ConcurrentChangeError(
                     f"Another tiering has added events to the lake's table {self.name} in the meantime. Nothing was "
                     "added twice. Call tier again for what is left."
                 )
+            change.set_properties({_HISTORY: until.to_json()})
+            change.add_files(list(paths), summary, check_duplicate_files=False)
+
+        self._commit(add)
+
+    def replace_files(self, former: Sequence[str], paths: Sequence[str], rows: int) -> None:
+        """Commit files with the rows of others, in place of these. Raises ConcurrentChangeError, LakeError."""
+        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+
+        def replace(change: Transaction) -> None:
+            files = {task.file.file_path: task.file for task in self._table.scan().plan_files()}
+            replaced = [files[path] for path in former if path in files]
+            if len(replaced) < len(former):
+                raise ConcurrentChangeError(
+                    f"Another program has rewritten files of the lake's table {self.name} in the meantime. Nothing was "
+                    "changed. Call compact_lake again for what is left."
+                )
+            if rows != sum(file.record_count for file in replaced):
+                raise LakeError(f"Files of the lake's table {self.name} do not have the rows that Iceberg says.")
+            with change.update_snapshot().overwrite() as snapshot:
+                for file in replaced:
+                    snapshot.delete_data_file(file)
+                for file in parquet_files_to_data_files(self._table.io, change.table_metadata, iter(paths)):
+                    snapshot.append_data_file(file)
+
+        self._commit(replace)
+
+    def _commit(self, act: Callable[[Transaction], None]) -> None:
+        """Commit what `act` puts into a transaction, and try it again on what others have committed meanwhile."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        for tries in range(1, _TRIES + 1):
             try:
                 with _errors_of_lake(self.name, CommitFailedException):
                     if self._table.properties.get(_RETRIES) != "0":
                         self._table.transaction().set_properties({_RETRIES: "0"}).commit_transaction()
                     self._keep_what_landed()
                     with self._table.transaction() as change:
-                        change.set_properties({_HISTORY: until.to_json()})
-                        summary = {"pravega.cut": until.cut.to_text(), "pravega.version": str(until.version)}
-                        change.add_files(list(paths), summary, check_duplicate_files=False)
+                        act(change)
                 self.__dict__.pop("history", None)
                 return
             except CommitFailedException as error:
                 if tries == _TRIES:
                     raise LakeError(
-                        f"The lake's table {self.name} was changed by others again and again: {error}. Call tier again."
+                        f"The lake's table {self.name} was changed by others again and again: {error}. Repeat the call."
                     ) from None
                 with _errors_of_lake(self.name):
                     self._table.refresh()

@@ -100,10 +100,10 @@ def read_lake(
     columns = complete if has_places else [name for name in complete if name not in (OFFSET, ENCODING)]
     begun = False
     with _errors_of_files(plan.table.stream):
-        for events in _read_in_order(partition, segment, columns):
+        for events in read_in_order(partition, segment, columns):
             if decoder.fails_on_bad_events and OFFSET not in columns and events.column(ERROR).null_count < len(events):
                 # This event ends the query, by an error that says where it is.
-                for again in _read_in_order(partition, segment, complete):
+                for again in read_in_order(partition, segment, complete):
                     decoder.convert(again, names)
             if plan.counted:
                 size = pc.sum(events.column(LENGTH)).as_py() + HEADER_BYTES * len(events)
@@ -119,11 +119,11 @@ def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterat
     segment = make_segment_name(stream, piece.segment_id)
     partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), True, lake.io)
     with _errors_of_files(stream):
-        for batch in _read_in_order(partition, segment, [OFFSET]):
+        for batch in read_in_order(partition, segment, [OFFSET]):
             yield batch.column(OFFSET).to_numpy()
 
 
-def _read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the files that lie in a slice, with offsets that grow if rows must come in order."""
     files = partition.files
     if not partition.in_order or all(file.ordered for file in files):

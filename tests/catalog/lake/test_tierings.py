@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.changes.tiering import FILES, Tiering, finish_tiering, plan_tiering
+from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, plan_tiering
+from pyspark_pravega.datasource.lake.file_writer import FILES
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.open_lake import find_lake_name, require_catalog
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now

@@ -132,6 +132,7 @@ def test_they_can_be_read_where_the_table_cannot(
         "scale_events": 1,
         "transactions": 0,
         "consumers": 0,
+        "lake": 0,
     }
     kept: dict[str, str] = dict(rows(spark, table, "properties"))
     assert {"format": "avro", "retention.type": "size", "comment": "of hall 7"}.items() <= kept.items() <= shown.items()

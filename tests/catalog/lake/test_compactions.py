@@ -1,0 +1,84 @@
+"""The procedure compact_lake: fewer files, with the same events in the same order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
+from pyspark_pravega.datasource.lake.file_writer import FILES
+from pyspark_pravega.datasource.lake.iceberg import LakeTable
+from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.tables.open_table import OpenTable
+from pyspark_pravega.errors import ConcurrentChangeError
+from tests.catalog.creation.test_tables_of_others import append
+from tests.catalog.lake.conftest import CATALOG
+from tests.catalog.lake.test_history_in_a_lake import create, flatten, ids, insert, load_lake, read_stream, tier
+from tests.catalog.lake.test_tierings import open_lake
+
+
+def compact(spark: SparkSession, table: str) -> Row:
+    [row] = spark.sql(f"CALL {CATALOG}.system.compact_lake(table => '{table.removeprefix(f'{CATALOG}.')}')").collect()
+    return row
+
+
+def write_larger_files(opened: OpenTable, lake: LakeTable) -> tuple[str, list[str]]:
+    """Do what a compaction does before its commit."""
+    planned = plan_compaction(opened, lake)
+    assert planned is not None
+    former, source = planned
+    assert isinstance(source.reader, PlannedReader)
+    batches = [batch for partition in source.reader.planned for batch in source.reader.batches(partition)]
+    return former, [text for batch in batches for text in batch.column(FILES.names[0]).to_pylist()]
+
+
+def test_a_compaction_changes_nothing_but_files(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path
+) -> None:
+    """With columns that came later, in a struct too, a bad event, and files of two segments."""
+    table = create(spark, scope, "t", "id BIGINT, text STRING", format="json")
+    tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN s STRUCT<a: INT>")
+    spark.sql(f"INSERT INTO {table} SELECT id, 'r' || id, named_struct('a', id) FROM range(300, 400)")
+    tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN s.b STRING")
+    spark.sql(f"INSERT INTO {table} SELECT id, 'r' || id, named_struct('a', id, 'b', 'x') FROM range(400, 500)")
+    append(pravega, Stream(scope, "t"), [b"no JSON"])
+    tier(spark, table)
+    permissive = f"{table} WITH ('mode'='permissive')"
+    everything = f"SELECT *, _segment, _offset, _error, _event_pointer FROM {permissive} ORDER BY _segment, _offset"
+    before = spark.sql(everything).collect()
+    assert len(before) == 501
+    done = compact(spark, table)
+    assert done.files_before >= 6 and done.files_after == 2 and done.bytes_after < done.bytes_before
+    assert spark.sql(everything).collect() == before
+    assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
+    changes = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2 TO VERSION 3").collect()
+    assert sorted((row.id, row._commit_version) for row in changes) == [(i, i // 100 + 1) for i in range(100, 300)]
+    batches = read_stream(spark, table, tmp_path / "c", **{"max-rows-per-trigger": "64", "mode": "dropmalformed"})
+    assert sorted(flatten(batches)) == list(range(500)) and max(map(len, batches)) <= 64
+    assert load_lake(lake, table).scan().to_arrow().num_rows == 501
+    assert compact(spark, table)[:2] == (2, 2)
+    insert(spark, table + " (id, text)", 500, 100)
+    assert tier(spark, table).rows == 100
+    assert len(spark.sql(everything).collect()) == 601
+
+
+def test_compactions_beside_others(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    """A tiering in between does not disturb a compaction, and of two the second changes nothing."""
+    table = create(spark, scope, "t")
+    for first in (300, 400):
+        tier(spark, table)
+        insert(spark, table, first, 100)
+    both = [open_lake(pravega, Stream(scope, "t"), lake) for _ in range(2)]
+    written = [write_larger_files(*one) for one in both]
+    assert tier(spark, table).rows == 100
+    finish_compaction(both[0][1], *written[0])
+    with pytest.raises(ConcurrentChangeError, match="has rewritten files"):
+        finish_compaction(both[1][1], *written[1])
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(500))
+    assert spark.table(f"{table}.lake").first().files == 4
