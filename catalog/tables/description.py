@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.identity import identify
-from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, VERSION_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.edited_columns import EditedColumn, list_parts
@@ -42,7 +42,7 @@ def name_dataset(catalog: Catalog, stream: Stream) -> dict[str, str]:
     return {_NAMESPACE: f"pravega://{controller}", _NAME: str(stream)}
 
 
-_HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
+_HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS | VERSION_COLUMNS
 
 
 def describe_table(

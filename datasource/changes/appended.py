@@ -22,10 +22,10 @@ from ..lake.open_lake import open_lake
 from ..positions.identity import find_creation
 from ..positions.snapshot import SegmentSlice, cut_slices, find_end_within
 from ..scan.conditions import Condition, Sieve
-from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, choose_sharing, measure_slices, plan_events
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
+from ..scan.segment_versions import SegmentVersions, map_segment_versions
 from ..stream_source.tiered_segments import find_head
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
@@ -131,36 +131,3 @@ def _find_versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
     newest, newest_before = log.newest(), log.find_newest_by(bounds.high)
     last = 0 if newest_before is None else newest_before.number
     return first, newest + 1 if last == newest and bounds.high >= now else last
-
-
-def map_segment_versions(
-    stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
-) -> dict[str, SegmentVersions]:
-    """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
-    whole: dict[int, SegmentSlice] = {}
-    for piece in slices:  # two of a segment, if what lies between them was removed before its lake had it
-        before = whole.setdefault(piece.segment_id, piece)
-        whole[piece.segment_id] = replace(before, start=min(before.start, piece.start), end=max(before.end, piece.end))
-    return {
-        make_segment_name(stream, segment): find_segment_versions(piece, versions, first)
-        for segment, piece in whole.items()
-    }
-
-
-def find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
-    """Return the versions of the events in a slice; events after the newest version belong to the next one."""
-    ends, numbers, times = [], [], []
-    reached, newest = piece.start, first - 1
-    for version in versions:
-        newest = max(newest, version.number)
-        end = min(find_end_within(piece.segment_id, version.cut), piece.end)
-        if end > reached and version.number >= first:
-            ends.append(end)
-            numbers.append(version.number)
-            times.append(version.timestamp)
-            reached = end
-    if reached < piece.end:
-        ends.append(piece.end)
-        numbers.append(newest + 1)
-        times.append(-1)
-    return SegmentVersions(tuple(ends), tuple(numbers), tuple(times))

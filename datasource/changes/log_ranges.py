@@ -16,9 +16,10 @@ from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import COMPACT
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
+from ..scan.segment_versions import find_segment_versions
 from ..tables.change_range import LAST, VERSION, Bounds
 from ..tables.open_table import OpenRead
-from .appended import find_segment_versions, find_version_range
+from .appended import find_version_range
 from .rows.log_versions import LogVersions
 
 

@@ -17,7 +17,7 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from ..commit_log.commit_log import CommitLog
 from ..lake.file_writer import FILES, FileWriter, NewFiles, make_rows, read_rows
 from ..lake.iceberg import LakeTable
-from ..lake.lake_columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, TIME, VERSION, convert_batch, make_lake_schema
+from ..lake.lake_columns import ENCODING, ERROR, OFFSET, RAW, SEGMENT, convert_batch, make_lake_schema
 from ..positions.identity import identify
 from ..positions.lake_history import History
 from ..positions.points_in_time import Point
@@ -26,10 +26,10 @@ from ..scan.event_planning import EventSelection, Measured, measure_slices, plan
 from ..scan.planned_scan import RowSource
 from ..scan.reader import PlannedReader, ScanPartition, SegmentScanReader, list_slices
 from ..scan.scan_request import WantedRows
+from ..scan.segment_versions import map_segment_versions
 from ..tables.bad_events import PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
-from .appended import map_segment_versions
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,10 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     versions = [version for version in log.versions(first, until.version) if lies_within(version.cut, until.cut)]
     schema = make_lake_schema(table.schema)
     hidden = [HIDDEN_COLUMNS[name][0] for name in (SEGMENT, OFFSET, RAW, ERROR, ENCODING)]
-    columns = StructType([*make_nullable(table.schema), *hidden, CHANGE_COLUMNS[VERSION], CHANGE_COLUMNS[TIME]])
+    columns = StructType([*make_nullable(table.schema), *hidden, *(field for field, _ in VERSION_COLUMNS.values())])
     read = OpenRead(pravega, table, opened.options, BadEventRule(PERMISSIVE))
-    selection = EventSelection(versions=map_segment_versions(stream, slices, versions, first))
+    by_segment = map_segment_versions(stream, slices, versions, first)
+    selection = EventSelection(versions={name: one.hide_unpublished() for name, one in by_segment.items()})
     planned = plan_events(read, Measured(slices), WantedRows(columns), selection)
     assert isinstance(planned.reader, SegmentScanReader)
     plan = TierPlan(planned.reader, NewFiles(schema, lake.io, lake.folder))

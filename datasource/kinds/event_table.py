@@ -28,6 +28,7 @@ from ..scan.event_planning import (
     EventSelection,
     Measured,
     choose_sharing,
+    has_versions,
     look_up_likely_schemas,
     measure_scan,
     plan_events,
@@ -39,7 +40,7 @@ from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.bad_events import read_bad_event_rule
-from ..tables.hidden_columns import HIDDEN_COLUMNS, make_changes_schema
+from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS, make_changes_schema
 from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
@@ -52,7 +53,7 @@ from .rows_source import RowsSource
 class EventRows(TableKind):
     """A table of events as rows. Its changes are inserted rows, with the versions of the commit log of its stream."""
 
-    hidden_columns = tuple(HIDDEN_COLUMNS)
+    hidden_columns = (*HIDDEN_COLUMNS, *VERSION_COLUMNS)
     events_are_rows = True
     options_of_columns = (o.MODE, o.SCHEMA_VERSION)
 
@@ -76,6 +77,11 @@ class EventRows(TableKind):
     def open_stream(self, reader: StreamReader) -> StreamSource:
         if self.table.asked.changes:
             return AppendedSource(self, reader, self._read)
+        if has_versions(self.table, reader.columns):
+            raise UnsupportedOperationError(
+                "The columns _commit_version and _commit_timestamp have the versions that are known when a batch is "
+                "planned. Streams have them in changes: use readStream.changes, or leave the columns out."
+            )
         return RowsSource(self, reader, self.plan_micro_batch)
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:

@@ -12,11 +12,11 @@ from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import convert_parts
 
-from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS
 
 SEGMENT, OFFSET, LENGTH = "_segment", "_offset", "_event_length"
 ENCODING, ERROR, RAW = "_encoding_id", "_error", "_raw"
-VERSION, TIME = CHANGE_COLUMNS.names[1:]
+VERSION, TIME = VERSION_COLUMNS
 OF_PLACE: dict[str, tuple[pa.DataType, str]] = {
     SEGMENT: (pa.string(), "Name of the segment that holds the event."),
     OFFSET: (pa.int64(), "Byte offset of the event in its segment."),
@@ -68,11 +68,10 @@ def _find_type(name: str, data_type: T.DataType) -> T.DataType:
 
 def convert_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return decoded events, with their hidden columns, in the columns of the lake's table."""
-    error, raw, time = batch.column(ERROR), batch.column(RAW), batch.column(TIME)
+    error, raw = batch.column(ERROR), batch.column(RAW)
     made = {
         LENGTH: pc.binary_length(raw),
         RAW: pc.if_else(pc.is_valid(error), raw, pa.scalar(None, raw.type)),
-        VERSION: pc.if_else(pc.is_valid(time), batch.column(VERSION), pa.scalar(None, pa.int64())),
     }
     columns = [made[field.name] if field.name in made else batch.column(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(

@@ -16,19 +16,7 @@ from ..tables.writer_schemas import WriterSchemas
 from .counts import add_counts
 from .event_times import SegmentTimes
 from .places import Places
-
-
-@dataclass(frozen=True)
-class SegmentVersions:
-    """The versions that the events of one segment belong to.
-
-    Those before `ends[i]` (and not before `ends[i - 1]`) belong to version `numbers[i]`, which was published at
-    `times[i]` (microseconds since 1970, -1 if not yet). The last end is that of the slice that is read.
-    """
-
-    ends: tuple[int, ...]
-    numbers: tuple[int, ...]
-    times: tuple[int, ...]
+from .segment_versions import SegmentVersions
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class EventScanPlan:
     counted: bool
     """Whether tasks report counts: rows carry COUNTS_COLUMN."""
     versions: Mapping[str, SegmentVersions] | None = None
-    """By the name of a segment, if rows are changes and have CHANGE_COLUMNS."""
+    """By the name of a segment, if rows are changes with CHANGE_COLUMNS, or have a column of VERSION_COLUMNS."""
     query: str | None = None
     """The streaming query, which reads the same slice again when a micro-batch is repeated."""
     positioned: bool = False

@@ -35,19 +35,20 @@ from ..lake.open_lake import ONLY, check_defaults, open_lake
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
 from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS, VERSION_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .borders import start_later
 from .division import Division, divide
-from .event_plan import EventScanPlan, SegmentVersions
+from .event_plan import EventScanPlan
 from .event_times import EventTimes, SegmentTimes
 from .lake_reader import LakePartition, plan_lake
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
 from .scan_request import WantedRows
+from .segment_versions import SegmentVersions, map_segment_versions
 
 LOG = logging.getLogger(__name__)
 
@@ -164,9 +165,14 @@ def plan_events(
     """
     pravega, table, stream, rule = read.pravega, read.table, read.stream, read.rule
     required, places = rows.columns, selection.places
-    more = CHANGE_COLUMNS.names if selection.versions is not None else ()
-    schema, columns = choose_columns(table, required, rule, more)
     slices = measured.slices if selection.parts is None else selection.parts
+    versions = selection.versions
+    if versions is None and has_versions(table, required):
+        # Read after the end was measured, so that every version before it is known.
+        mapped = map_segment_versions(stream, slices, CommitLog(pravega, stream).versions(1), 1)
+        versions = {segment: of_segment.hide_unpublished() for segment, of_segment in mapped.items()}
+    more = CHANGE_COLUMNS.names if versions is not None else ()
+    schema, columns = choose_columns(table, required, rule, more)
     plan = EventScanPlan(
         table=table,
         config=pravega.config,
@@ -179,7 +185,7 @@ def plan_events(
         writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
         bad_events=rule,
         counted=rows.counted,
-        versions=selection.versions,
+        versions=versions,
         query=selection.query,
         few=rows.few,
         places=places,
@@ -305,6 +311,11 @@ def choose_sharing(read: OpenRead, rows: WantedRows) -> Sharing:
 def has_times(table: StreamTable, required: StructType) -> bool:
     """Return whether a hidden column of event times is among the required columns."""
     return any(name in required.fieldNames() and name not in table.schema.fieldNames() for name in TIME_COLUMNS)
+
+
+def has_versions(table: StreamTable, required: StructType) -> bool:
+    """Return whether a hidden column of versions is among the required columns."""
+    return bool(VERSION_COLUMNS.keys() & set(required.names) - set(table.schema.names))
 
 
 def _find_times(

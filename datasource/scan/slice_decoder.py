@@ -321,7 +321,8 @@ class SliceDecoder:
         versions = self._plan.versions[self._segment]
         indices = np.searchsorted(np.array(versions.ends), offsets, side="right")
         if field.name == "_commit_version":
-            return pa.array(np.array(versions.numbers, np.int64)[indices])
+            numbers = np.array(versions.numbers, np.int64)[indices]
+            return pa.array(numbers, mask=numbers < 0)
         times = np.array(versions.times, np.int64)[indices]
         return pa.array(times, mask=times < 0).cast(field.type)
 

@@ -45,6 +45,18 @@ ORIGIN_COLUMNS: dict[str, tuple[T.StructField, str]] = {
 }
 """Hidden columns of several streams that are read as one, besides HIDDEN_COLUMNS."""
 
+VERSION_COLUMNS: dict[str, tuple[T.StructField, str]] = {
+    "_commit_version": (
+        T.StructField("_commit_version", T.LongType(), True),
+        "The version of the table that the event came with; null when it has none yet. Only in batches.",
+    ),
+    "_commit_timestamp": (
+        T.StructField("_commit_timestamp", T.TimestampType(), True),
+        "When that version was published. Only in batches.",
+    ),
+}
+"""Hidden columns of the events of one stream in batches, besides HIDDEN_COLUMNS. CHANGES has the same for streams."""
+
 FORMER_ROW = "_former_row"
 """A column of tables of changes for UPDATE, DELETE and MERGE alone: the row as one struct."""
 
@@ -69,7 +81,7 @@ CHANGE_COLUMNS = T.StructType(
 
 def map_fields_by_name(columns: T.StructType) -> dict[str, T.StructField]:
     """Return the columns that a query can name: those of the table, and hidden ones with other names."""
-    hidden = {name: field for name, (field, _) in (HIDDEN_COLUMNS | ORIGIN_COLUMNS).items()}
+    hidden = {name: field for name, (field, _) in (HIDDEN_COLUMNS | ORIGIN_COLUMNS | VERSION_COLUMNS).items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 

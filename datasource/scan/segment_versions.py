@@ -1,0 +1,62 @@
+"""Finds the versions of the commit log that the events of segments belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark_pravega.client.stream import Stream, make_segment_name
+
+from ..commit_log.log_table import Version
+from ..positions.snapshot import SegmentSlice, find_end_within
+
+
+@dataclass(frozen=True)
+class SegmentVersions:
+    """The versions that the events of one segment belong to.
+
+    Those before `ends[i]` (and not before `ends[i - 1]`) belong to version `numbers[i]`, which was published at
+    `times[i]` (microseconds since 1970, -1 if not yet). The last end is that of the slice that is read.
+    """
+
+    ends: tuple[int, ...]
+    numbers: tuple[int, ...]
+    times: tuple[int, ...]
+
+    def hide_unpublished(self) -> SegmentVersions:
+        """Return the same without the number of the version that is not published yet, which -1 stands for."""
+        pairs = zip(self.numbers, self.times, strict=True)
+        return replace(self, numbers=tuple(-1 if time < 0 else number for number, time in pairs))
+
+
+def map_segment_versions(
+    stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
+) -> dict[str, SegmentVersions]:
+    """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
+    whole: dict[int, SegmentSlice] = {}
+    for piece in slices:  # two of a segment, if what lies between them was removed before its lake had it
+        before = whole.setdefault(piece.segment_id, piece)
+        whole[piece.segment_id] = replace(before, start=min(before.start, piece.start), end=max(before.end, piece.end))
+    return {
+        make_segment_name(stream, segment): find_segment_versions(piece, versions, first)
+        for segment, piece in whole.items()
+    }
+
+
+def find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
+    """Return the versions of the events in a slice; events after the newest version belong to the next one."""
+    ends, numbers, times = [], [], []
+    reached, newest = piece.start, first - 1
+    for version in versions:
+        newest = max(newest, version.number)
+        end = min(find_end_within(piece.segment_id, version.cut), piece.end)
+        if end > reached and version.number >= first:
+            ends.append(end)
+            numbers.append(version.number)
+            times.append(version.timestamp)
+            reached = end
+    if reached < piece.end:
+        ends.append(piece.end)
+        numbers.append(newest + 1)
+        times.append(-1)
+    return SegmentVersions(tuple(ends), tuple(numbers), tuple(times))
