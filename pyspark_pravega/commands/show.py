@@ -14,7 +14,7 @@ from pyspark_pravega.sql.identifiers import quote
 from pyspark_pravega.values_as_text import format_bytes, list_number_columns
 
 from .server_commands import add_server_options, check_table, connect_catalog
-from .show_output import print_json, print_rows, print_table
+from .show_output import print_json, print_json_lines, print_rows, print_table
 
 if TYPE_CHECKING:
     from pyspark_pravega.catalog import PravegaCatalog
@@ -82,30 +82,62 @@ def schema(table: str, as_json: bool, settings: Mapping[str, str]) -> None:
         print_table(versions, ("version", "type", "columns"), right=("version",))
 
 
+def _read_options(_context: click.Context, _parameter: click.Parameter, listed: tuple[str, ...]) -> dict[str, str]:
+    for text in listed:
+        if "=" not in text:
+            raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
+    return {key: value for key, _, value in (text.partition("=") for text in listed)}
+
+
+_COLUMNS = click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these; hidden ones too.")
+_OPTIONS = click.option(
+    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", callback=_read_options, help="Read option."
+)
+
+
 @show.command()
 @click.argument("table", callback=check_table)
 @click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
-@click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
-@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
+@_COLUMNS
+@_OPTIONS
 @_add_options
 def head(
     table: str,
     rows: int,
     columns: tuple[str, ...],
-    options: tuple[str, ...],
+    options: Mapping[str, str],
     as_json: bool,
     settings: Mapping[str, str],
 ) -> None:
     """Show the first rows of a TABLE, reading no more than they need."""
-    texts = {}
-    for text in options:
-        key, sign, value = text.partition("=")
-        if not sign:
-            raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
-        texts[key] = value
     with connect_catalog(settings) as catalog:
-        rows_read = catalog.load_table(table).scan(columns or None, limit=rows, options=texts).to_arrow()
+        rows_read = catalog.load_table(table).scan(columns or None, limit=rows, options=options).to_arrow()
     print_rows(rows_read.to_pylist(), rows_read.schema.names, as_json, right=list_number_columns(rows_read))
+
+
+@show.command()
+@click.argument("table", callback=check_table)
+@click.option("--from-start", is_flag=True, help="Show the rows that exist too.")
+@_COLUMNS
+@_OPTIONS
+@_add_options
+def follow(
+    table: str,
+    from_start: bool,
+    columns: tuple[str, ...],
+    options: Mapping[str, str],
+    as_json: bool,
+    settings: Mapping[str, str],
+) -> None:
+    """Show the rows that come to a TABLE, until Ctrl-C. With --json each row is a line."""
+    with connect_catalog(settings) as catalog:
+        start = None if from_start else "latest"
+        for new in catalog.load_table(table).follow(columns or None, start=start, options=options):
+            rows, names = new.rows.to_pylist(), new.rows.schema.names
+            if as_json:
+                print_json_lines(rows)
+            elif rows:
+                print_table(rows, names, right=list_number_columns(new.rows))
 
 
 @show.command()

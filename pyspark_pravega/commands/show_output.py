@@ -48,6 +48,12 @@ def print_rows(
         click.echo(nothing)
 
 
+def print_json_lines(rows: Sequence[dict[str, Any]]) -> None:
+    """Print each row as a line of JSON, at once."""
+    for row in rows:
+        print(json.dumps(convert_to_json(row), ensure_ascii=False), flush=True)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON; `convert_to_json` says how."""
     print(json.dumps(convert_to_json(value), indent=2, ensure_ascii=False))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +108,24 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     (behind,) = json.loads(show("lag", name, "--json").output)
     assert behind["consumer"] == f"`{scope}`.nightly" and behind["bytes_behind"] == table.size().bytes
     assert "3.0 KiB" in show("lag", name).output
+
+
+def test_rows_that_come_are_shown_until_ctrl_c(catalog: PravegaCatalog, cluster: ClusterInfo, scope: str) -> None:
+    table = catalog.create_table(f"`{scope}`.things", pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    table.append(pa.table({"id": range(2), "text": ["a", "b"]}))
+    command = [sys.executable, "-m", "pyspark_pravega", "show", "follow", f"`{scope}`.things", "--json"]
+    more = ["--from-start", "-c", "id", "-c", "_offset", "-o", "mode=failfast"]
+    environment = {**os.environ, "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+                   "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri)}  # fmt: skip
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, *more], env=environment, **pipes) as following:
+        assert following.stdout is not None and following.stderr is not None
+        assert json.loads(following.stdout.readline()) == {"id": 0, "_offset": 0}
+        assert json.loads(following.stdout.readline())["id"] == 1
+        table.append(pa.table({"id": [2], "text": ["c"]}))
+        assert json.loads(following.stdout.readline())["id"] == 2
+        following.send_signal(signal.SIGINT)
+        assert (following.wait(60), following.stderr.read()) == (130, "Interrupted.\n")
 
 
 def test_mistyped_names_are_asked_about(show: Show, catalog: PravegaCatalog, scope: str) -> None:
