@@ -28,7 +28,6 @@ from ..scan.event_planning import (
     EventSelection,
     Measured,
     choose_sharing,
-    has_versions,
     look_up_likely_schemas,
     measure_scan,
     plan_events,
@@ -77,11 +76,6 @@ class EventRows(TableKind):
     def open_stream(self, reader: StreamReader) -> StreamSource:
         if self.table.asked.changes:
             return AppendedSource(self, reader, self._read)
-        if has_versions(self.table, reader.columns):
-            raise UnsupportedOperationError(
-                "The columns _commit_version and _commit_timestamp have the versions that are known when a batch is "
-                "planned. Streams have them in changes: use readStream.changes, or leave the columns out."
-            )
         return RowsSource(self, reader, self.plan_micro_batch)
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:

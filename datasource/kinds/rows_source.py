@@ -11,7 +11,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_streaming_options
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.event_planning import has_times
+from ..scan.event_planning import has_times, has_versions
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
@@ -78,10 +78,11 @@ class RowsSource(StreamSource):
         self._reader.queries.note_committed(self._reader.checkpoint, self._stream.read_offset(until).cut)
 
     def plan_real_time(self, since: str) -> PlannedScan:
-        if self._has_times:
+        if self._has_times or has_versions(self._opened.table, self._reader.columns):
             raise UnsupportedOperationError(
-                "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
-                "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
+                "The columns _event_time, _event_time_upper, _commit_version and _commit_timestamp have what is known "
+                "when a batch is planned, which is too old in real-time mode. Leave the columns out, or use another "
+                "trigger."
             )
         refuse_streaming_options(self._opened.options, "real-time mode")
         begin = self._stream.read_offset(since)

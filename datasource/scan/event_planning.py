@@ -48,7 +48,7 @@ from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
 from .scan_request import WantedRows
-from .segment_versions import SegmentVersions, map_segment_versions
+from .segment_versions import SegmentVersions, find_versions_after_starts, map_segment_versions
 
 LOG = logging.getLogger(__name__)
 
@@ -169,7 +169,8 @@ def plan_events(
     versions = selection.versions
     if versions is None and has_versions(table, required):
         # Read after the end was measured, so that every version before it is known.
-        mapped = map_segment_versions(stream, slices, CommitLog(pravega, stream).versions(1), 1)
+        known = find_versions_after_starts(CommitLog(pravega, stream), slices)
+        mapped = map_segment_versions(stream, slices, known, 1)
         versions = {segment: of_segment.hide_unpublished() for segment, of_segment in mapped.items()}
     more = CHANGE_COLUMNS.names if versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
 
+from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
 from ..positions.snapshot import SegmentSlice, find_end_within
 
@@ -27,6 +28,19 @@ class SegmentVersions:
         """Return the same without the number of the version that is not published yet, which -1 stands for."""
         pairs = zip(self.numbers, self.times, strict=True)
         return replace(self, numbers=tuple(-1 if time < 0 else number for number, time in pairs))
+
+
+def find_versions_after_starts(log: CommitLog, slices: Sequence[SegmentSlice]) -> list[Version]:
+    """Return the versions of a log that end behind the start of a slice; most often, these are the newest ones."""
+    versions: list[Version] = []
+    first, step = log.newest() + 1, 1
+    while first > 1:
+        first, last = max(1, first - step), first - 1
+        versions = log.versions(first, last) + versions
+        if versions and all(find_end_within(piece.segment_id, versions[0].cut) <= piece.start for piece in slices):
+            break
+        step *= 4
+    return versions
 
 
 def map_segment_versions(

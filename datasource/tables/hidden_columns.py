@@ -48,14 +48,14 @@ ORIGIN_COLUMNS: dict[str, tuple[T.StructField, str]] = {
 VERSION_COLUMNS: dict[str, tuple[T.StructField, str]] = {
     "_commit_version": (
         T.StructField("_commit_version", T.LongType(), True),
-        "The version of the table that the event came with; null when it has none yet. Only in batches.",
+        "The version of the table that the event came with; null when it has none yet.",
     ),
     "_commit_timestamp": (
         T.StructField("_commit_timestamp", T.TimestampType(), True),
-        "When that version was published. Only in batches.",
+        "When that version was published.",
     ),
 }
-"""Hidden columns of the events of one stream in batches, besides HIDDEN_COLUMNS. CHANGES has the same for streams."""
+"""Hidden columns of the events of one stream, besides HIDDEN_COLUMNS."""
 
 FORMER_ROW = "_former_row"
 """A column of tables of changes for UPDATE, DELETE and MERGE alone: the row as one struct."""

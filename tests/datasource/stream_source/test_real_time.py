@@ -149,3 +149,94 @@ def test_a_query_without_end_has_no_end_cut(
             query.awaitTermination(PATIENCE)
     finally:
         query.stop()
+
+
+@contextmanager
+def short_batches(spark: SparkSession) -> Iterator[None]:
+    """Let Spark take batches of two seconds."""
+    spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "1000")
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.streaming.realTimeMode.minBatchDuration")
+
+
+def test_a_checkpoint_goes_on_in_micro_batches_and_back(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    """The sink replaces what a repeated batch has written, so each event is there once."""
+    stream = Stream(scope, "sensor")
+    (tmp_path / "rows").mkdir()
+    sink = LinesSink(tmp_path / "rows")
+    rows = spark.readStream.option("max-rows-per-trigger", "30").table(table)
+
+    def taken(count: int) -> Callable[[], bool]:
+        return lambda: sum(map(len, sink.rows().values())) >= count
+
+    def run_in_real_time(first: int) -> None:
+        append(pravega, stream, first, first + 100)
+        quick = writer(rows, sink).trigger(realTime="2 seconds")
+        with follow_query(quick, tmp_path / "checkpoint") as query:
+            wait_until(query, taken(first + 100))
+            wait_until(query, lambda: query.lastProgress is not None and query.lastProgress["numInputRows"] == 0)
+
+    def run_in_micro_batches(first: int) -> None:
+        append(pravega, stream, first, first + 100)
+        batches = rows.writeStream.foreach(sink).outputMode("update").trigger(availableNow=True)
+        with follow_query(batches, tmp_path / "checkpoint") as query:
+            assert query.awaitTermination(PATIENCE)
+        assert max(progress["numInputRows"] for progress in query.recentProgress) <= 30
+
+    with short_batches(spark):
+        run_in_real_time(0)
+        run_in_micro_batches(100)
+        run_in_real_time(200)
+        run_in_micro_batches(300)
+    assert sink.rows() == {f"p{place}": list(range(place, 400, 10)) for place in range(10)}
+
+
+def test_bad_events_become_letters(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    stream = Stream(scope, "sensor")
+    (tmp_path / "rows").mkdir()
+    sink = LinesSink(tmp_path / "rows")
+    rows = spark.readStream.option("dead-letter", f"{scope}/letters").table(table)
+    [segment] = pravega.controller.current_segments(stream)
+    with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
+        append(pravega, stream, 0, 10)
+        with SegmentAppender(pravega.segments, stream, segment.segment_id, uuid.uuid4()) as appender:
+            appender.append(bytes(frame(pa.array([b"no JSON"], pa.binary()))), 1)
+            appender.flush()
+        append(pravega, stream, 10, 20)
+        wait_until(query, lambda: sum(map(len, sink.rows().values())) == 20)
+    [letter] = spark.table(f"pravega.`{scope}`.letters").collect()
+    assert letter.event == b"no JSON"
+
+
+def test_duplicates_are_dropped(spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path) -> None:
+    """With state, which takes a second stage that runs at the same time."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    stream = Stream(scope, "sensor")
+    (tmp_path / "rows").mkdir()
+    sink = LinesSink(tmp_path / "rows")
+    rows = spark.readStream.table(table).dropDuplicates(["place"])
+    try:
+        with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
+            append(pravega, stream, 0, 5)
+            append(pravega, stream, 0, 20)
+            wait_until(query, lambda: len(sink.rows()) == 10)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    assert sink.rows() == {f"p{place}": [place] for place in range(10)}
+
+
+def test_times_of_events_are_refused(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    rows = spark.readStream.table(table).select("id", "place", "_event_time")
+    query = writer(rows, LinesSink(tmp_path)).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        with pytest.raises(StreamingQueryException, match="too old in real-time mode"):
+            query.awaitTermination(PATIENCE)
+    finally:
+        query.stop()

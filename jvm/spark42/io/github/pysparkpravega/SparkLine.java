@@ -1,13 +1,20 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.ViewDefinition;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.catalyst.streaming.WriteToStream;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -20,10 +27,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
+import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
 
 /** The calls that differ between lines of Spark, as 4.2 and 4.3 have them. */
 final class SparkLine {
@@ -77,9 +87,43 @@ final class SparkLine {
     }
   }
 
-  /** Changes nothing: Spark tells streams which columns it needs, including the hidden ones. */
+  /** Leaves out of the streams of a query that starts the hidden columns it does not use: Spark adds all for one. */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
-    return plan;
+    if (!(plan instanceof WriteToStream start)) {
+      return plan;
+    }
+    Set<ExprId> used = new HashSet<>();
+    plan.foreach(part -> addIds(used, part.references()));
+    addIds(used, start.inputQuery().outputSet());
+    return plan.transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+      @Override
+      public boolean isDefinedAt(LogicalPlan part) {
+        return part instanceof StreamingRelationV2 read
+            && (read.table() instanceof PravegaTable || read.table() instanceof PravegaSourceTable)
+            && read.output().size() > read.table().columns().length;
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
+        if (!isDefinedAt(part)) {
+          return otherwise.apply(part);
+        }
+        StreamingRelationV2 read = (StreamingRelationV2) (LogicalPlan) part;
+        List<AttributeReference> columns = CollectionConverters.asJava(read.output());
+        int shown = read.table().columns().length;
+        List<AttributeReference> kept = new ArrayList<>(columns.subList(0, shown));
+        columns.stream().skip(shown).filter(column -> used.contains(column.exprId())).forEach(kept::add);
+        return (B) read.copy(read.source(), read.sourceName(), read.table(), read.extraOptions(),
+            CollectionConverters.asScala(kept).toSeq(), read.catalog(), read.identifier(), read.v1Relation(),
+            read.sourceIdentifyingName());
+      }
+    });
+  }
+
+  private static BoxedUnit addIds(Set<ExprId> ids, AttributeSet attributes) {
+    CollectionConverters.asJava(attributes.toSeq()).forEach(attribute -> ids.add(attribute.exprId()));
+    return BoxedUnit.UNIT;
   }
 
   /** Takes away the option that Delta's extension adds to every INSERT WITH SCHEMA EVOLUTION, whatever its table. */
