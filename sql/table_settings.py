@@ -77,7 +77,7 @@ class FormatTraits:
 
 
 READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL)
-"""Table properties that apply to scans."""
+"""Table properties that are no traits of the format: they apply to scans and to the lake."""
 
 
 def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:

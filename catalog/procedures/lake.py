@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 
 from pyspark.sql.types import BooleanType, LongType, StringType
 
@@ -13,8 +14,13 @@ from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, 
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
-from pyspark_pravega.datasource.lake.open_lake import check_defaults, check_identity, find_lake_name, require_catalog
-from pyspark_pravega.datasource.positions.lake_history import History
+from pyspark_pravega.datasource.lake.open_lake import (
+    check_defaults,
+    check_identity,
+    find_lake_name,
+    open_lake,
+    require_catalog,
+)
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
@@ -22,7 +28,7 @@ from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, Unsu
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
-from ..running.repeated_tiering import keep_tiering
+from ..running.repeated_tiering import check_logins, end_tiering, keep_tiering
 from ..storage.catalogs import Catalog
 from ..storage.spelling import prefix_table, resolve_stream
 from ..writing.compaction import truncate_unless_held
@@ -35,11 +41,18 @@ _RIGHTS = (
 )
 
 
+_IN_FLIGHT = timedelta(hours=1)
+"""For how long queries may still read from the stream what a lake has got, unless `lake.keep` is shorter."""
+
+
 def _plan(call: Call) -> Tasks | None:
-    opened = _open(call)
+    opened = _open_or_end(call)
     pravega, stream, until = opened.pravega, opened.stream, call.arguments.get("until")
     with prefix_table(call.catalog, opened.table):
-        keep_tiering(call.catalog, stream, opened.options.get(o.TIER_INTERVAL))
+        if opened.options.get(o.TIER_INTERVAL) is None:
+            end_tiering(call.catalog, stream)
+        else:
+            check_logins(call.catalog)
         lake = _load_lake(opened)
         _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
         point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
@@ -67,7 +80,7 @@ def _plan(call: Call) -> Tasks | None:
     _plan,
 )
 def tier(call: Call) -> Rows:
-    opened, rows = _open(call), 0
+    began, opened, rows = time.time(), _open_or_end(call), 0
     with prefix_table(call.catalog, opened.table):
         lake = _load_lake(opened)
         if call.done is not None:
@@ -75,8 +88,9 @@ def tier(call: Call) -> Rows:
             rows = finish_tiering(lake, tiering, call.done.rows)
             _hold(opened, tiering.until.cut)
         history = lake.history
-        # Queries that were planned before this call may still read what it has added from the stream.
-        truncated, held_by = _truncate(call.catalog, opened, history if call.done is None else tiering.since)
+        truncated, held_by = _truncate(call.catalog, opened, lake, began)
+        if (interval := opened.options.get(o.TIER_INTERVAL)) is not None:
+            keep_tiering(call.catalog, opened.stream, interval)
     cut = None if history is None else history.cut.to_text()
     version, total = (None, 0) if history is None else (history.version, history.rows)
     yield rows, version, cut, total, truncated, held_by
@@ -85,8 +99,8 @@ def tier(call: Call) -> Rows:
 def _plan_compaction(call: Call) -> Tasks | None:
     opened = _open(call)
     with prefix_table(call.catalog, opened.table):
-        planned = plan_compaction(opened, _load_lake(opened))
-    return None if planned is None else Tasks(planned[1], planned[0])
+        planned = plan_compaction(_require_lake(opened))
+    return None if planned is None else Tasks(*planned)
 
 
 @procedure(
@@ -104,7 +118,7 @@ def _plan_compaction(call: Call) -> Tasks | None:
 def compact_lake(call: Call) -> Rows:
     opened = _open(call)
     with prefix_table(call.catalog, opened.table):
-        lake = _load_lake(opened)
+        lake = _require_lake(opened)
         before = lake.snapshot
         if call.done is not None:
             finish_compaction(lake, call.done.pending, call.done.rows)
@@ -112,13 +126,27 @@ def compact_lake(call: Call) -> Rows:
 
 
 def _open(call: Call) -> OpenTable:
+    return call.catalog.open_table(load_table(call.catalog.pravega, call.find_stream()).table)
+
+
+def _open_or_end(call: Call) -> OpenTable:
+    """Return the table. If its name has become that of nothing, or of another kind, servers tier it no more."""
     try:
-        stream = call.find_stream()
-    except StreamNotFoundError:
+        return _open(call)
+    except (StreamNotFoundError, UnsupportedOperationError):
         table = call.name_table(TABLE.name)
-        keep_tiering(call.catalog, resolve_stream(call.catalog, table.namespace, table.name), None)
+        end_tiering(call.catalog, resolve_stream(call.catalog, table.namespace, table.name))
         raise
-    return call.catalog.open_table(load_table(call.catalog.pravega, stream).table)
+
+
+def _require_lake(opened: OpenTable) -> LakeTable:
+    """Return the lake of a table. Raises UnsupportedOperationError if it has nothing yet."""
+    lake = open_lake(opened)
+    if lake is None:
+        raise UnsupportedOperationError(
+            "The table has no lake, or nothing is in it yet. The table property 'lake' names one, and tier fills it."
+        )
+    return lake
 
 
 def _load_lake(opened: OpenTable) -> LakeTable:
@@ -148,18 +176,21 @@ def _hold(opened: OpenTable, cut: StreamCut) -> None:
         Consumer.register(pravega, stream, f"lake-of-{stream.name}", cut)
 
 
-def _truncate(catalog: Catalog, opened: OpenTable, history: History | None) -> tuple[bool, str | None]:
-    """Remove from the stream what the lake has, and `lake.keep` does not keep; return whether, and who holds it."""
+def _truncate(catalog: Catalog, opened: OpenTable, lake: LakeTable, began: float) -> tuple[bool, str | None]:
+    """Remove from the stream what the lake has, and `lake.keep` does not keep; return whether, and who holds it.
+
+    Queries that were planned a while before the call may still read what the lake has got since from the stream.
+    """
     keep = opened.options.get(o.LAKE_KEEP)
-    if keep is None or history is None:
+    since = None if keep is None else lake.find_cut_since(round((began - min(keep, _IN_FLIGHT).total_seconds()) * 1000))
+    if keep is None or since is None:
         return False, None
-    log = CommitLog(opened.pravega, opened.stream)
-    oldest = time.time_ns() // 1000 - round(keep.total_seconds() * 1_000_000)
-    newest = log.find_newest_by(oldest)
+    (number, cut), log = since, CommitLog(opened.pravega, opened.stream)
+    newest = log.find_newest_by(round((time.time() - keep.total_seconds()) * 1_000_000))
     if newest is None:
         return False, None
-    version = newest if newest.number <= history.version else log.version(history.version)
-    if version is None or not lies_within(version.cut, history.cut):
+    version = newest if newest.number <= number else log.version(number)
+    if version is None or not lies_within(version.cut, cut):
         return False, None
     held_by = truncate_unless_held(catalog, version.cut)
     return held_by is None, held_by

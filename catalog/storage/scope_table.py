@@ -50,7 +50,7 @@ class RowKind(IntEnum):
     SEVERAL_STREAMS = 3
     """What names the streams of a table of several, under the table's name in Pravega's spelling."""
     QUERY = 4
-    """A streaming query that CALL start_query keeps running, under its own name."""
+    """A streaming query that CALL start_query keeps running, under its own name, or a table that servers tier."""
 
 
 _AGAIN_IF_CHANGED = retry(retry=retry_if_exception_type(ConditionalUpdateError))

@@ -76,7 +76,10 @@ def _cut_by_versions(
     for piece in slices:
         runs, start, before = versions[make_segment_name(stream, piece.segment_id)], piece.start, False
         kept = sieve.mask({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
-        for end, keep in zip(runs.ends, kept, strict=True):
+        for run_end, keep in zip(runs.ends, kept, strict=True):
+            end = min(run_end, piece.end)
+            if end <= start:
+                continue
             if keep and before:
                 pieces[-1] = replace(pieces[-1], end=end)
             elif keep:

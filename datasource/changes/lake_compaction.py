@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ..lake.file_writer import FILE_BYTES, FILES, FileWriter, NewFiles, make_rows, read_rows
-from ..lake.iceberg import LakeTable
-from ..lake.lake_columns import make_lake_schema
+from ..lake.iceberg import LakeFile, LakeTable
 from ..positions.snapshot import SegmentSlice
-from ..scan.lake_reader import LakePartition, read_in_order
+from ..scan.lake_reader import LakePartition, errors_of_files, read_in_order
 from ..scan.planned_scan import RowSource
 from ..scan.reader import PlannedReader
-from ..tables.open_table import OpenTable
 
 _SMALL_BYTES = FILE_BYTES // 2
 
@@ -24,26 +22,40 @@ class CompactionReader(PlannedReader[NewFiles, LakePartition]):
 
     def batches(self, partition: LakePartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
-        schema, written = self._plan.schema, list[str]()
-        with FileWriter(self._plan, written) as files:
-            for batch in read_in_order(partition, str(partition.files[0].segment), schema.names):
+        schema, written, segment = self._plan.schema, list[str](), str(partition.files[0].segment)
+        with errors_of_files(segment), FileWriter(self._plan, written) as files:
+            for batch in read_in_order(partition, segment, schema.names):
                 columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
                 files.write(pa.RecordBatch.from_arrays(columns, schema=schema))
         yield make_rows(written)
 
 
-def plan_compaction(opened: OpenTable, lake: LakeTable) -> tuple[str, RowSource] | None:
-    """Return the small files of a lake, and what writes their events into larger ones; None if there are none.
+def plan_compaction(lake: LakeTable) -> tuple[RowSource, str] | None:
+    """Return what writes the events of small files into larger ones, and the small files; None if there are none.
 
     Files that other programs have written stay as they are. Raises LakeError.
     """
-    runs = lake.find_small_files(_SMALL_BYTES)
+    groups = [group for run in lake.find_small_files(_SMALL_BYTES) for group in _divide(run) if len(group) > 1]
+    if not groups:
+        return None
     partitions = [
-        LakePartition(SegmentSlice(0, run[0].first, run[-1].last + 1), tuple(run), True, lake.io) for run in runs
+        # The number of the segment does not matter: the files have its name.
+        LakePartition(SegmentSlice(0, group[0].first, group[-1].last + 1), tuple(group), True, lake.io)
+        for group in groups
     ]
-    plan = NewFiles(make_lake_schema(opened.table.schema), lake.io, lake.folder)
-    former = json.dumps([file.path for run in runs for file in run])
-    return (former, RowSource(CompactionReader(plan, partitions), FILES, FILES)) if runs else None
+    plan = NewFiles(lake.schema, lake.io, lake.folder)
+    former = json.dumps([file.path for group in groups for file in group])
+    return RowSource(CompactionReader(plan, partitions), FILES, FILES), former
+
+
+def _divide(run: Sequence[LakeFile]) -> list[list[LakeFile]]:
+    """Divide neighbours into groups with about the bytes of one file."""
+    groups: list[list[LakeFile]] = []
+    for file in run:
+        if not groups or sum(one.bytes for one in groups[-1]) + file.bytes > FILE_BYTES:
+            groups.append([])
+        groups[-1].append(file)
+    return groups
 
 
 def finish_compaction(lake: LakeTable, former: str, files: Sequence[str]) -> None:

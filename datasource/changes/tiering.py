@@ -26,7 +26,7 @@ from ..scan.event_planning import EventSelection, Measured, measure_slices, plan
 from ..scan.planned_scan import RowSource
 from ..scan.reader import PlannedReader, ScanPartition, SegmentScanReader, list_slices
 from ..scan.scan_request import WantedRows
-from ..scan.segment_versions import map_segment_versions
+from ..scan.segment_versions import map_published_versions
 from ..tables.bad_events import PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -90,8 +90,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     hidden = [HIDDEN_COLUMNS[name][0] for name in (SEGMENT, OFFSET, RAW, ERROR, ENCODING)]
     columns = StructType([*make_nullable(table.schema), *hidden, *(field for field, _ in VERSION_COLUMNS.values())])
     read = OpenRead(pravega, table, opened.options, BadEventRule(PERMISSIVE))
-    by_segment = map_segment_versions(stream, slices, versions, first)
-    selection = EventSelection(versions={name: one.hide_unpublished() for name, one in by_segment.items()})
+    selection = EventSelection(versions=map_published_versions(stream, slices, versions, first))
     planned = plan_events(read, Measured(slices), WantedRows(columns), selection)
     assert isinstance(planned.reader, SegmentScanReader)
     plan = TierPlan(planned.reader, NewFiles(schema, lake.io, lake.folder))

@@ -57,7 +57,7 @@ class TableKind(OpenTable, ABC):
     """
 
     hidden_columns: ClassVar[Sequence[str]]
-    """The names of the HIDDEN_COLUMNS that such a table has."""
+    """The names of the hidden columns that such a table has."""
     rows_have_keys: ClassVar[bool] = False
     """Whether a primary key can identify the row of an event."""
     columns_in_events: ClassVar[bool] = False
@@ -89,10 +89,12 @@ class TableKind(OpenTable, ABC):
 
         Raises InvalidOptionError for settings that do not fit the columns, or tables of this kind.
         """
-        if o.LAKE.key in settings.scan_properties:
-            raise InvalidOptionError(
-                f"'{o.LAKE.key}' does not apply: only a table whose rows are its events can have a lake. Leave it out."
-            )
+        for option in (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL):
+            if option.key in settings.scan_properties:
+                raise InvalidOptionError(
+                    f"'{option.key}' does not apply: only a table whose rows are its events can have a lake. Leave it "
+                    "out."
+                )
         return settings
 
     @classmethod

@@ -76,8 +76,14 @@ class FileWriter:
             self._sink = self._target.io.new_output(self._path).create()
             names = [name for name in self._target.schema.names if name != OFFSET]
             encodings = {OFFSET: "DELTA_BINARY_PACKED"}
+            # Without Arrow's own schema in it, all readers get a text as the same type, whichever wrote it.
             self._writer = pq.ParquetWriter(
-                self._sink, self._target.schema, compression="zstd", use_dictionary=names, column_encoding=encodings
+                self._sink,
+                self._target.schema,
+                compression="zstd",
+                use_dictionary=names,
+                column_encoding=encodings,
+                store_schema=False,
             )
         group = pa.Table.from_batches(self._pending)
         self._writer.write_table(group, row_group_size=max(len(group), 1))

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
 
 from ..positions.lake_history import History
@@ -37,6 +38,8 @@ _HISTORY = "pravega.history"
 """The property of the lake's table that has the `History` as JSON. It is committed together with the files."""
 _STREAM = "pravega.stream"
 """The property that has the stream for which the table was made."""
+_CUT, _VERSION = "pravega.cut", "pravega.version"
+"""Properties of a snapshot that added events: the end of the history then."""
 _OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.", "py-io-impl", "warehouse")
 """The beginnings of the properties that reading and writing of files needs."""
 _OWN_FILES = "pravega-"
@@ -63,7 +66,10 @@ class LakeFile:
 
 @dataclass(frozen=True)
 class LakeSnapshot:
-    """What a lake's table consists of: data files and their bytes, since a time in microseconds since 1970."""
+    """What a lake's table consists of, since a time in microseconds since 1970.
+
+    It has rows in so many data files with so many bytes, and files that delete some of them.
+    """
 
     number: int | None
     timestamp: int | None
@@ -149,6 +155,17 @@ class LakeTable:
             return LakeSnapshot(None, None, *totals)
         return LakeSnapshot(current.snapshot_id, current.timestamp_ms * 1000, *totals)
 
+    def find_cut_since(self, moment: int) -> tuple[int, StreamCut] | None:
+        """Return the version up to which the table has had all events since a moment, with its cut.
+
+        The moment is in milliseconds since 1970. Returns None if no snapshot is left that is so old.
+        """
+        for snapshot in sorted(self._table.snapshots(), key=lambda one: one.timestamp_ms, reverse=True):
+            summary: Any = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if snapshot.timestamp_ms <= moment and _VERSION in summary:
+                return int(summary[_VERSION]), StreamCut.from_text(summary[_CUT])
+        return None
+
     @property
     def io(self) -> FileIO:
         """Return what reads and writes files, for tasks: it knows the storage, and nothing of the catalog."""
@@ -212,6 +229,13 @@ class LakeTable:
         files = self._list_files(reduce(partial(make_expression, "And"), placed if more is None else [*placed, more]))
         return sorted(files, key=lambda file: file.first)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns: those of the stream's table, and those that it has dropped."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        return schema_to_pyarrow(self._table.schema(), include_field_ids=False)
+
     def find_small_files(self, most_bytes: int) -> list[list[LakeFile]]:
         """Return files with fewer bytes, by runs of several neighbours of one segment and day. Raises LakeError."""
         files = sorted(
@@ -237,12 +261,11 @@ class LakeTable:
             for task in self._table.scan(wanted).plan_files():
                 file = task.file
                 first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
-                segment, other = (find_bound(file, SEGMENT, upper) for upper in (False, True))
-                is_own = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
-                ordered = is_own and segment == other and None not in (first, last, segment)
-                yield LakeFile(
-                    file.file_path, first or 0, last or 0, ordered, segment, file.partition[0], file.file_size_in_bytes
-                )
+                segment, last_segment = (find_bound(file, SEGMENT, upper) for upper in (False, True))
+                has_own_name = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
+                ordered = has_own_name and segment == last_segment and None not in (first, last, segment)
+                day = file.partition[0] if len(file.partition) else None
+                yield LakeFile(file.file_path, first or 0, last or 0, ordered, segment, day, file.file_size_in_bytes)
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""
@@ -274,7 +297,7 @@ class LakeTable:
         Raises ConcurrentChangeError if the table has no longer the history `since`: another tiering was faster. Other
         commits, which rewrite files, do not disturb it. Raises LakeError.
         """
-        summary = {"pravega.cut": until.cut.to_text(), "pravega.version": str(until.version)}
+        summary = {_CUT: until.cut.to_text(), _VERSION: str(until.version)}
 
         def add(change: Transaction) -> None:
             if self.history != since:
@@ -293,16 +316,21 @@ class LakeTable:
 
         def replace(change: Transaction) -> None:
             files = {task.file.file_path: task.file for task in self._table.scan().plan_files()}
-            replaced = [files[path] for path in former if path in files]
-            if len(replaced) < len(former):
+            present = [files[path] for path in former if path in files]
+            if len(present) < len(former):
                 raise ConcurrentChangeError(
-                    f"Another program has rewritten files of the lake's table {self.name} in the meantime. Nothing was "
-                    "changed. Call compact_lake again for what is left."
+                    f"Another compaction, or another program, has rewritten files of the lake's table {self.name} in "
+                    "the meantime. Nothing was changed. Call compact_lake again for what is left."
                 )
-            if rows != sum(file.record_count for file in replaced):
-                raise LakeError(f"Files of the lake's table {self.name} do not have the rows that Iceberg says.")
+            count = sum(file.record_count for file in present)
+            if rows != count:
+                raise LakeError(
+                    f"Files of the lake's table {self.name} should have {count:,} rows by Iceberg's metadata, and "
+                    f"{rows:,} were read. Nothing was changed. Restore the files {', '.join(former[:3])} and what "
+                    "follows them, or roll the table back."
+                )
             with change.update_snapshot().overwrite() as snapshot:
-                for file in replaced:
+                for file in present:
                     snapshot.delete_data_file(file)
                 for file in parquet_files_to_data_files(self._table.io, change.table_metadata, iter(paths)):
                     snapshot.append_data_file(file)

@@ -48,7 +48,7 @@ from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
 from .scan_request import WantedRows
-from .segment_versions import SegmentVersions, find_versions_after_starts, map_segment_versions
+from .segment_versions import SegmentVersions, find_versions_after_starts, map_published_versions
 
 LOG = logging.getLogger(__name__)
 
@@ -166,12 +166,14 @@ def plan_events(
     pravega, table, stream, rule = read.pravega, read.table, read.stream, read.rule
     required, places = rows.columns, selection.places
     slices = measured.slices if selection.parts is None else selection.parts
-    versions = selection.versions
+    versions, newest = selection.versions, measured.newest
     if versions is None and has_versions(table, required):
         # Read after the end was measured, so that every version before it is known.
-        known = find_versions_after_starts(CommitLog(pravega, stream), slices)
-        mapped = map_segment_versions(stream, slices, known, 1)
-        versions = {segment: of_segment.hide_unpublished() for segment, of_segment in mapped.items()}
+        published = find_versions_after_starts(CommitLog(pravega, stream), slices)
+        if rows.earlier is not None and rows.earlier.newest:
+            published = [version for version in published if version.number <= rows.earlier.newest]
+        newest = max((version.number for version in published), default=newest)
+        versions = map_published_versions(stream, slices, published)
     more = CHANGE_COLUMNS.names if versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)
     plan = EventScanPlan(
@@ -234,7 +236,7 @@ def plan_events(
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
         **extent,
-        newest=measured.newest,
+        newest=newest,
         about=about,
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row and not only_lake else None,

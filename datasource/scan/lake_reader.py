@@ -99,7 +99,7 @@ def read_lake(
     has_places = partition.in_order or decoder.needs_places
     columns = complete if has_places else [name for name in complete if name not in (OFFSET, ENCODING)]
     begun = False
-    with _errors_of_files(plan.table.stream):
+    with errors_of_files(plan.table.stream):
         for events in read_in_order(partition, segment, columns):
             if decoder.fails_on_bad_events and OFFSET not in columns and events.column(ERROR).null_count < len(events):
                 # This event ends the query, by an error that says where it is.
@@ -118,7 +118,7 @@ def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterat
     """Yield the offsets of the events that a lake has of a slice, in their order. Raises LakeError."""
     segment = make_segment_name(stream, piece.segment_id)
     partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), True, lake.io)
-    with _errors_of_files(stream):
+    with errors_of_files(stream):
         for batch in read_in_order(partition, segment, [OFFSET]):
             yield batch.column(OFFSET).to_numpy()
 
@@ -179,13 +179,14 @@ def _add_missing(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatc
 
 
 @contextmanager
-def _errors_of_files(stream: Stream) -> Iterator[None]:
+def errors_of_files(source: Stream | str) -> Iterator[None]:
+    """Make a LakeError of what goes wrong with files of a stream, or of a segment."""
     try:
         yield
     except PravegaError:
         raise
     except (OSError, pa.ArrowException) as error:
         raise LakeError(
-            f"A file of the lake of stream {stream} cannot be read: {error}. If it was removed after this query began, "
+            f"A file of the lake of {source} cannot be read: {error}. If it was removed after this query began, "
             "run the query again."
         ) from error

@@ -16,18 +16,13 @@ from ..positions.snapshot import SegmentSlice, find_end_within
 class SegmentVersions:
     """The versions that the events of one segment belong to.
 
-    Those before `ends[i]` (and not before `ends[i - 1]`) belong to version `numbers[i]`, which was published at
-    `times[i]` (microseconds since 1970, -1 if not yet). The last end is that of the slice that is read.
+    Those before `ends[i]` (and not before `ends[i - 1]`) belong to version `numbers[i]` (-1 if it does not count yet),
+    which was published at `times[i]` (microseconds since 1970, -1 if not yet). The last end is that of the slice.
     """
 
     ends: tuple[int, ...]
     numbers: tuple[int, ...]
     times: tuple[int, ...]
-
-    def hide_unpublished(self) -> SegmentVersions:
-        """Return the same without the number of the version that is not published yet, which -1 stands for."""
-        pairs = zip(self.numbers, self.times, strict=True)
-        return replace(self, numbers=tuple(-1 if time < 0 else number for number, time in pairs))
 
 
 def find_versions_after_starts(log: CommitLog, slices: Sequence[SegmentSlice]) -> list[Version]:
@@ -55,6 +50,18 @@ def map_segment_versions(
         make_segment_name(stream, segment): find_segment_versions(piece, versions, first)
         for segment, piece in whole.items()
     }
+
+
+def map_published_versions(
+    stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int = 1
+) -> dict[str, SegmentVersions]:
+    """Return the same with -1 in place of the version that is not published yet."""
+
+    def hide(segment: SegmentVersions) -> SegmentVersions:
+        pairs = zip(segment.numbers, segment.times, strict=True)
+        return replace(segment, numbers=tuple(-1 if time < 0 else number for number, time in pairs))
+
+    return {name: hide(segment) for name, segment in map_segment_versions(stream, slices, versions, first).items()}
 
 
 def find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:

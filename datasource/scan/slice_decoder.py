@@ -293,14 +293,14 @@ class SliceDecoder:
         return make_letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
 
     def _batch(self, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.RecordBatch:
-        count = len(decoded.rows)
+        count, versioned = len(decoded.rows), self._plan.versions is not None
         arrays = []
         for field in list(self._schema)[: len(self._plan.schema)]:
             if field.name in self._columns and decoded.columns is not None:
                 column = decoded.columns.column(field.name)
                 # A struct may be decoded completely, to find bad events, and only its requested members are kept.
                 arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
-            elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
+            elif versioned and field.name in CHANGE_COLUMNS.names and field.name not in self._columns:
                 arrays.append(self._change(field, chosen.offsets[decoded.rows]))
             elif field.name in HIDDEN_COLUMNS and field.name not in self._columns:
                 arrays.append(self._make_hidden_column(field, chosen, decoded))

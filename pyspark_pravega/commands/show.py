@@ -131,7 +131,8 @@ def follow(
 ) -> None:
     """Show the rows that come to a TABLE, until Ctrl-C. With --json each row is a line."""
     with connect_catalog(settings) as catalog:
-        start = None if from_start else "latest"
+        begins = from_start or any(key.startswith("start") for key in options)
+        start = None if begins else "latest"
         for new in catalog.load_table(table).follow(columns or None, start=start, options=options):
             rows, names = new.rows.to_pylist(), new.rows.schema.names
             if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -17,8 +18,9 @@ from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import ConcurrentChangeError
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
-from tests.catalog.lake.test_history_in_a_lake import create, flatten, ids, insert, load_lake, read_stream, tier
+from tests.catalog.lake.test_history_in_a_lake import create, fails, flatten, ids, insert, load_lake, read_stream, tier
 from tests.catalog.lake.test_tierings import open_lake
+from tests.catalog.queries.test_version_columns import append_unversioned
 
 
 def compact(spark: SparkSession, table: str) -> Row:
@@ -26,11 +28,16 @@ def compact(spark: SparkSession, table: str) -> Row:
     return row
 
 
-def write_larger_files(opened: OpenTable, lake: LakeTable) -> tuple[str, list[str]]:
+def read_as_others(lake: dict[str, str], table: str) -> dict[int, dict[str, Any]]:
+    """Return the rows by id, as other engines read them: with columns that the table has dropped."""
+    return {row["id"]: row for row in load_lake(lake, table).scan().to_arrow().to_pylist()}
+
+
+def write_larger_files(_: OpenTable, lake: LakeTable) -> tuple[str, list[str]]:
     """Do what a compaction does before its commit."""
-    planned = plan_compaction(opened, lake)
+    planned = plan_compaction(lake)
     assert planned is not None
-    former, source = planned
+    source, former = planned
     assert isinstance(source.reader, PlannedReader)
     batches = [batch for partition in source.reader.planned for batch in source.reader.batches(partition)]
     return former, [text for batch in batches for text in batch.column(FILES.names[0]).to_pylist()]
@@ -49,13 +56,16 @@ def test_a_compaction_changes_nothing_but_files(
     spark.sql(f"INSERT INTO {table} SELECT id, 'r' || id, named_struct('a', id, 'b', 'x') FROM range(400, 500)")
     append(pravega, Stream(scope, "t"), [b"no JSON"])
     tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN s.a")
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN text")
     permissive = f"{table} WITH ('mode'='permissive')"
     everything = f"SELECT *, _segment, _offset, _error, _event_pointer FROM {permissive} ORDER BY _segment, _offset"
-    before = spark.sql(everything).collect()
+    before, of_others = spark.sql(everything).collect(), read_as_others(lake, table)
     assert len(before) == 501
     done = compact(spark, table)
     assert done.files_before >= 6 and done.files_after == 2 and done.bytes_after < done.bytes_before
     assert spark.sql(everything).collect() == before
+    assert read_as_others(lake, table) == of_others and of_others[450]["s"] == {"a": 450, "b": "x"}
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
     changes = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2 TO VERSION 3").collect()
     assert sorted((row.id, row._commit_version) for row in changes) == [(i, i // 100 + 1) for i in range(100, 300)]
@@ -63,7 +73,7 @@ def test_a_compaction_changes_nothing_but_files(
     assert sorted(flatten(batches)) == list(range(500)) and max(map(len, batches)) <= 64
     assert load_lake(lake, table).scan().to_arrow().num_rows == 501
     assert compact(spark, table)[:2] == (2, 2)
-    insert(spark, table + " (id, text)", 500, 100)
+    spark.sql(f"INSERT INTO {table} (id) SELECT id FROM range(500, 600)")
     assert tier(spark, table).rows == 100
     assert len(spark.sql(everything).collect()) == 601
 
@@ -82,3 +92,20 @@ def test_compactions_beside_others(spark: SparkSession, pravega: Pravega, lake: 
         finish_compaction(both[1][1], *written[1])
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(500))
     assert spark.table(f"{table}.lake").first().files == 4
+
+
+def test_events_without_versions_are_compacted_too(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str
+) -> None:
+    """They are in a partition of their own. A table whose lake has nothing yet is refused, and no lake is made."""
+    table = create(spark, scope, "t", format="json", framing="none")
+    assert "nothing is in it yet" in fails(lambda: compact(spark, table), "PRAVEGA_UNSUPPORTED_OPERATION")
+    for number in range(3):
+        append_unversioned(pravega, Stream(scope, "t"), f'{{"id": {1000 + number}}}'.encode())
+        tier(spark, table)
+    expected = [*range(300), 1000, 1001, 1002]
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == expected
+    done = compact(spark, table)
+    assert done.files_after < done.files_before
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == expected
+    assert ids(spark.sql(f"SELECT id FROM {table} WHERE _commit_version IS NULL")) == [1000, 1001, 1002]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
+from pyspark_pravega.catalog.running.kept_query import KeptQueries
+from pyspark_pravega.catalog.storage.catalogs import Catalog
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.lake.conftest import CATALOG
-from tests.catalog.lake.test_history_in_a_lake import create, ids, insert, load_lake, tier
+from tests.catalog.lake.test_history_in_a_lake import create, fails, ids, insert, load_lake, tier
 from tests.catalog.streaming.test_resumed_queries import Servers, kill_with_its_service, wait_for
 
 
@@ -73,9 +77,31 @@ def test_a_table_that_is_dropped_is_tiered_no_more(spark: SparkSession, lake: di
     tier(spark, table)
     assert [(row.state, row.failures) for row in find_rows(spark, scope)] == [("WAITING", 0)]
     spark.sql(f"DROP TABLE {table}")
-    with pytest.raises(PySparkException, match="t"):
+    with pytest.raises(PySparkException, match="PRAVEGA_STREAM_NOT_FOUND"):
         tier(spark, table)
     assert find_rows(spark, scope) == []
+
+
+def test_a_call_that_fails_leaves_no_row_and_takes_no_query_away(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str
+) -> None:
+    table = create(spark, scope, "t", **{"tier.interval": "1h"})
+    with pytest.raises(PySparkException, match="PRAVEGA_"):
+        tier(spark, table, until="99")
+    assert find_rows(spark, scope) == []
+    tier(spark, table)
+    [row] = find_rows(spark, scope)
+    assert row.state == "WAITING"
+    queries = KeptQueries(Catalog({}, pravega))
+    query = queries.read(scope, row.name)
+    assert query is not None
+    queries.change(scope, row.name, lambda _: replace(query, definition=replace(query.definition, query="SELECT 1")))
+    assert "PRAVEGA_QUERY_EXISTS" in fails(lambda: tier(spark, table), "PRAVEGA_QUERY_EXISTS")
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('tier.interval')")
+    tier(spark, table)
+    assert len(find_rows(spark, scope)) == 1
+    [stopped] = spark.sql(f"CALL {CATALOG}.system.stop_query(name => '{row.name}')").collect()
+    assert stopped.stopped
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,11 @@ def test_a_query_without_end_has_no_end_cut(
         query.stop()
 
 
+def quick_writer(rows: DataFrame, sink: LinesSink) -> Any:
+    """A writer whose batches end after two seconds: until then, a few rows stay in the buffer of the sink."""
+    return writer(rows, sink).trigger(realTime="2 seconds")
+
+
 @contextmanager
 def short_batches(spark: SparkSession) -> Iterator[None]:
     """Let Spark take batches of two seconds."""
@@ -175,8 +180,7 @@ def test_a_checkpoint_goes_on_in_micro_batches_and_back(
 
     def run_in_real_time(first: int) -> None:
         append(pravega, stream, first, first + 100)
-        quick = writer(rows, sink).trigger(realTime="2 seconds")
-        with follow_query(quick, tmp_path / "checkpoint") as query:
+        with follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
             wait_until(query, taken(first + 100))
             wait_until(query, lambda: query.lastProgress is not None and query.lastProgress["numInputRows"] == 0)
 
@@ -203,7 +207,7 @@ def test_bad_events_become_letters(
     sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.option("dead-letter", f"{scope}/letters").table(table)
     [segment] = pravega.controller.current_segments(stream)
-    with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
+    with short_batches(spark), follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
         append(pravega, stream, 0, 10)
         with SegmentAppender(pravega.segments, stream, segment.segment_id, uuid.uuid4()) as appender:
             appender.append(bytes(frame(pa.array([b"no JSON"], pa.binary()))), 1)
@@ -223,7 +227,7 @@ def test_duplicates_are_dropped(spark: SparkSession, pravega: Pravega, scope: st
     sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.table(table).dropDuplicates(["place"])
     try:
-        with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
+        with short_batches(spark), follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
             append(pravega, stream, 0, 5)
             append(pravega, stream, 0, 20)
             wait_until(query, lambda: len(sink.rows()) == 10)

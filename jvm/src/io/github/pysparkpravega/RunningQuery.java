@@ -7,8 +7,6 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
-import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
@@ -52,8 +50,12 @@ final class RunningQuery {
   private StreamingQuery begin(SparkSession session) throws Exception {
     RunningQueries.select(session, wanted.catalog(), wanted.namespace());
     if (wanted.repeats()) {
+      session.conf().unset("spark.sql.streaming.checkpointLocation");
+      session.conf().set("spark.sql.streaming.forceDeleteTempCheckpointLocation", true);
+      repeat(session); // a server that cannot do it leaves it to others, as a query that does not start
       return session.readStream().format("rate").load().writeStream().queryName(wanted.name())
-          .trigger(Trigger.ProcessingTime(wanted.interval())).foreachBatch(this::repeat).start();
+          .trigger(Trigger.ProcessingTime(wanted.interval()))
+          .foreachBatch((rows, number) -> { repeat(rows.sparkSession()); }).start();
     }
     StreamingInsert insert = StreamingInsert.analyze(session, "INSERT INTO " + wanted.into() + "\n" + wanted.query());
     if (insert == null) {
@@ -64,8 +66,8 @@ final class RunningQuery {
     return insert.start(wanted.name(), wanted.outputMode(), wanted.checkpoint(), trigger, wanted.options());
   }
 
-  private void repeat(Dataset<Row> seconds, Long number) {
-    seconds.sparkSession().sql(wanted.query(), Map.of("into", wanted.into()));
+  private void repeat(org.apache.spark.sql.SparkSession session) {
+    session.sql(wanted.query(), Map.of("into", wanted.into()));
   }
 
   /** Ends lie in the past, so what there is now is all that the query will ever read. */
