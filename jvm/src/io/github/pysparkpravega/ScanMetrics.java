@@ -10,45 +10,24 @@ public final class ScanMetrics {
 
   private ScanMetrics() {}
 
-  public static final class BadEvents extends TaskMetric {
-    public BadEvents() {
-      super("badEvents", "number of events that cannot be decoded");
-    }
-  }
+  @TaskMetric.Text(name = "badEvents", description = "number of events that cannot be decoded")
+  public static final class BadEvents extends TaskMetric {}
 
-  public static final class LeftOut extends TaskMetric {
-    public LeftOut() {
-      super("leftOut", "number of changes left out, as newer ones of their rows came first");
-    }
-  }
+  @TaskMetric.Text(name = "leftOut", description = "number of changes left out, as newer ones of their rows came first")
+  public static final class LeftOut extends TaskMetric {}
 
-  public static final class Sieved extends TaskMetric {
-    public Sieved() {
-      super("sievedRows", "number of rows left out by conditions in the tasks");
-    }
-  }
+  @TaskMetric.Text(name = "sievedRows", description = "number of rows left out by conditions in the tasks")
+  public static final class Sieved extends TaskMetric {}
 
-  public static final class Slices extends TaskMetric {
-    public Slices() {
-      super("segmentSlices", "number of segment slices read");
-    }
-  }
+  @TaskMetric.Text(name = "segmentSlices", description = "number of segment slices read")
+  public static final class Slices extends TaskMetric {}
 
-  public static final class Bytes extends TaskMetric {
-    public Bytes() {
-      super("bytesRead", "bytes of events read");
-    }
-  }
+  @TaskMetric.Text(name = "bytesRead", description = "bytes of events read")
+  public static final class Bytes extends TaskMetric {}
 
-  public static final class Waited extends TaskMetric {
-    public Waited() {
-      super("waitedMillis", "milliseconds waiting for segment stores");
-    }
-  }
+  @TaskMetric.Text(name = "waitedMillis", description = "milliseconds waiting for segment stores")
+  public static final class Waited extends TaskMetric {}
 
-  public static final class Retries extends TaskMetric {
-    public Retries() {
-      super("readRetries", "number of reads tried again");
-    }
-  }
+  @TaskMetric.Text(name = "readRetries", description = "number of reads tried again")
+  public static final class Retries extends TaskMetric {}
 }

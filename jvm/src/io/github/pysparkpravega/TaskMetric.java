@@ -1,5 +1,7 @@
 package io.github.pysparkpravega;
 
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Stream;
@@ -9,22 +11,22 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /** A number that Python tasks tell, in Spark's UI: the sum over all tasks. */
 abstract class TaskMetric extends CustomSumMetric {
-  private final String name;
-  private final String description;
+  /** The texts of a metric, whose class Spark makes by its name. */
+  @Retention(RetentionPolicy.RUNTIME)
+  @interface Text {
+    String name();
 
-  TaskMetric(String name, String description) {
-    this.name = name;
-    this.description = description;
+    String description();
   }
 
   @Override
   public String name() {
-    return name;
+    return getClass().getAnnotation(Text.class).name();
   }
 
   @Override
   public String description() {
-    return description;
+    return getClass().getAnnotation(Text.class).description();
   }
 
   /** Returns some metrics, with those of Spark's Python workers before them. */

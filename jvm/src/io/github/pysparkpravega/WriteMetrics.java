@@ -9,21 +9,12 @@ public final class WriteMetrics {
 
   private WriteMetrics() {}
 
-  public static final class Rows extends TaskMetric {
-    public Rows() {
-      super("rowsWritten", "number of rows written");
-    }
-  }
+  @TaskMetric.Text(name = "rowsWritten", description = "number of rows written")
+  public static final class Rows extends TaskMetric {}
 
-  public static final class Bytes extends TaskMetric {
-    public Bytes() {
-      super("bytesWritten", "bytes of events written");
-    }
-  }
+  @TaskMetric.Text(name = "bytesWritten", description = "bytes of events written")
+  public static final class Bytes extends TaskMetric {}
 
-  public static final class Retries extends TaskMetric {
-    public Retries() {
-      super("writeRetries", "number of writes tried again");
-    }
-  }
+  @TaskMetric.Text(name = "writeRetries", description = "number of writes tried again")
+  public static final class Retries extends TaskMetric {}
 }
