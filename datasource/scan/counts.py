@@ -23,7 +23,7 @@ COUNTS_COLUMN = StructField("_counts", BooleanType(), True)
 
 @dataclass
 class Counts:
-    """The counts of one task, or of a part of it. `ScanMetrics.java` has a metric for each, in the same order."""
+    """The counts of one task, or of a part of it. `TaskMetric.java` has a metric for each, in the same order."""
 
     bad_events: int = 0
     left_out: int = 0

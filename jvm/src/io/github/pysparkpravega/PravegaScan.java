@@ -146,7 +146,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return TaskMetric.withPython(ScanMetrics.ALL);
+    return TaskMetric.withPython(TaskMetric.OF_SCANS);
   }
 
   /**

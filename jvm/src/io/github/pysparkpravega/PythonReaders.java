@@ -35,7 +35,7 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
     private final boolean isCounted;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private final Iterator<ColumnarBatch> batches;
-    private final long[] numbers = new long[ScanMetrics.ALL.size()];
+    private final long[] numbers = new long[TaskMetric.OF_SCANS.size()];
     private int bits;
     private ColumnarBatch batch;
 
@@ -92,7 +92,7 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
       CustomTaskMetric[] ofPython = task.values(metrics);
-      return isCounted ? TaskMetric.values(ofPython, ScanMetrics.ALL, numbers) : ofPython;
+      return isCounted ? TaskMetric.values(ofPython, TaskMetric.OF_SCANS, numbers) : ofPython;
     }
 
     @Override

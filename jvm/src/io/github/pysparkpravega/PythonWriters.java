@@ -26,7 +26,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
     final PythonTask task;
     private final int partition;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
-    private final long[] numbers = new long[WriteMetrics.ALL.size()];
+    private final long[] numbers = new long[TaskMetric.OF_WRITES.size()];
     private final List<byte[]> reports = new ArrayList<>();
 
     Writer(PythonTask task, int partition) {
@@ -54,7 +54,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return TaskMetric.values(task.values(metrics), WriteMetrics.ALL, numbers);
+      return TaskMetric.values(task.values(metrics), TaskMetric.OF_WRITES, numbers);
     }
 
     @Override
