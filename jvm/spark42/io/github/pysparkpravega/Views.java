@@ -94,7 +94,7 @@ interface Views extends RelationCatalog {
     return view.withSchemaMode(found.schemaMode()).withQueryColumnNames(found.queryColumns()).build();
   }
 
-  /** Returns Spark's errors for a statement that needs one view, perhaps, and makes another or the same. */
+  /** Returns Spark's errors for a statement about a view that must exist, or one that must not. */
   private static Function<String, Exception> errors(Identifier needed, Identifier made) {
     return condition -> switch (condition) {
       case "PRAVEGA_VIEW_NOT_FOUND" -> new NoSuchViewException(needed);

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** Spark's own errors for some conditions of the service; null for the others. */
+/** Functions that return Spark's own errors for some conditions of the service, and null for the others. */
 final class SparkErrors {
   private SparkErrors() {}
 
