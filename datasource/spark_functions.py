@@ -63,7 +63,7 @@ class _PickledReader(_Pickled):
 def pickle_write(writer: DataSourceArrowWriter) -> str:
     """Return the function that writes the rows of a task, in base64.
 
-    It returns the task's message, together with what Spark shows of it: `WriteMetrics.java` has these numbers in the
+    It returns the task's message, together with what Spark shows of it: `TaskMetric.java` has these numbers in the
     same order.
     """
 

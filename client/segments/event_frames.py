@@ -6,7 +6,6 @@ and it trusts nothing in a frame that it has not checked.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -49,10 +48,10 @@ _LONGEST_WALK = 1024 * 1024
 """Bytes walked event by event before checking whether the events all have one size; doubled if they do not."""
 
 _FIRST_RUN = 256
-"""Headers compared at once if events seem to have one size; doubled as long as they do."""
+"""Headers compared at once with that of the event before them; doubled as long as all are the same."""
 
 _SAME_SIZE = 16
-"""Events of one size in a row that make it worth comparing the next headers at once."""
+"""Events of one size in a row that make it worth comparing headers soon again."""
 
 
 def split(
@@ -86,21 +85,16 @@ def _find_whole_frames(view: memoryview, begin: int) -> tuple[Offsets, Offsets, 
     walk = _FIRST_WALK
     while at + HEADER_BYTES <= end:
         walked, following = _walk(view[: at + walk], at)
-        if following > end:
-            following = walked.pop()
-            starts.append(np.array(walked, np.int64))
-            at = following
-            break
+        is_cut = following > end
+        at = walked.pop() if is_cut else following
         starts.append(np.array(walked, np.int64))
-        at = following
-        size = _find_common_size(walked, at)
-        if size:
-            run = _find_same_size_run(view, at, size)
-            starts.append(run)
-            at += len(run) * size
-            walk = _FIRST_WALK
-        else:
-            walk = min(walk * 2, _LONGEST_WALK)
+        if is_cut:
+            break
+        size = at - walked[-1]
+        run = _find_same_size_run(view, at, size)
+        starts.append(run)
+        at += len(run) * size
+        walk = _FIRST_WALK if len(run) >= _SAME_SIZE else min(walk * 2, _LONGEST_WALK)
     frames = np.concatenate(starts) if starts else np.empty(0, np.int64)
     lengths = np.diff(frames, append=at) - HEADER_BYTES
     return frames + HEADER_BYTES, lengths, at
@@ -122,15 +116,6 @@ def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
     except (struct.error, OverflowError):
         starts.pop()
     return starts, at
-
-
-def _find_common_size(starts: list[int], following: int) -> int:
-    """Return the size of the last frames, with headers, if it is the same for all of them; otherwise 0."""
-    if len(starts) < _SAME_SIZE:
-        return 0
-    size = following - starts[-1]
-    tail = [*starts[-_SAME_SIZE:], following]
-    return size if all(second - first == size for first, second in itertools.pairwise(tail)) else 0
 
 
 def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:

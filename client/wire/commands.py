@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pyspark_pravega.errors import ProtocolError
 
 from .fields import HEADER, INT32, INT64, FieldReader, encode_text
-from .replies import STREAM_REPLIES, Reply, make_reader
-from .table_replies import TABLE_REPLIES, TableEntry, TableKey
+from .replies import REPLY_KINDS, Reply, make_reader
+from .table_replies import TableEntry, TableKey
 
 WIRE_VERSION = 16
 """Highest protocol version spoken (Pravega 0.13.0)."""
@@ -66,7 +66,7 @@ _READ_POSITION = struct.Struct(">qi")
 _TABLE_KEY = struct.Struct(">ii")
 _NULL_TABLE_SEGMENT_OFFSET = INT64.pack(-1)
 
-_REPLIES = {reply.command: (reply.__name__, make_reader(reply)) for reply in (*STREAM_REPLIES, *TABLE_REPLIES)}
+_READERS = {command: (reply.__name__, make_reader(reply)) for command, reply in REPLY_KINDS.items()}
 
 
 def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
@@ -74,12 +74,12 @@ def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
 
     Raises ProtocolError for an unknown type or fields that do not fit the frame.
     """
-    if command not in _REPLIES:
+    if command not in _READERS:
         raise ProtocolError(
             f"the server sent a reply of type {command}, which this client does not know; "
             "check that the address is a Pravega segment store of version 0.13 or compatible"
         )
-    name, read = _REPLIES[command]
+    name, read = _READERS[command]
     return read(FieldReader(body, name))
 
 

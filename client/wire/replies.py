@@ -15,6 +15,9 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 
 from .fields import READ_BY_TYPE, FieldReader, Int32, SizedView, TracedInt64, TracedText, TrailingInt32, TrailingInt64
 
+REPLY_KINDS: dict[int, type[Reply]] = {}
+"""All replies to the commands sent, by their types."""
+
 TOKEN_EXPIRED = 1
 """`AuthTokenCheckFailed.code` of an expired delegation token; every other code is a refusal."""
 
@@ -25,6 +28,10 @@ class Reply:
 
     command: ClassVar[int]
     request_id: int
+
+    def __init_subclass__(cls) -> None:
+        if "command" in vars(cls):
+            REPLY_KINDS[cls.command] = cls
 
 
 def make_reader(reply: type[Reply]) -> Callable[[FieldReader], Reply]:
@@ -216,11 +223,3 @@ class ErrorMessage(Reply):
     segment: str
     message: str
     code: TrailingInt32
-
-
-STREAM_REPLIES: tuple[type[Reply], ...] = (
-    Hello, KeepAlive, AppendSetup, DataAppended, SegmentRead, StreamSegmentInfo, SegmentSealed, SegmentAttribute,
-    WrongHost, SegmentIsSealed, NoSuchSegment, InvalidEventNumber, SegmentIsTruncated,
-    OperationUnsupported, AuthTokenCheckFailed, ErrorMessage,
-)  # fmt: skip
-"""All replies to the commands sent, but for those about tables."""

@@ -118,10 +118,3 @@ class TableEntriesRead(Reply):
     segment: str
     entries: Entries
     continuation_token: SizedBytes = field(repr=False)
-
-
-TABLE_REPLIES: tuple[type[Reply], ...] = (
-    TableSegmentInfo, TableEntriesUpdated, TableKeysRemoved, TableRead, TableKeyDoesNotExist, TableKeyBadVersion,
-    TableKeysRead, TableEntriesRead,
-)  # fmt: skip
-"""All replies to the commands sent about tables."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -34,7 +34,6 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
-from ..tables.primary_key import KeyPositions
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
@@ -82,7 +81,7 @@ class TaskRows:
         self._spec, self._partition, self._output = spec, partition, output
         self._encoder = table.make_encoder(spec.schema, spec.encoding_id)
         self._fit = make_length_check(table.schema)
-        self._router = _make_router(spec, partition)
+        self._router = _Router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]
         self._reached = ReachedTime(table)
         self._rows = 0
@@ -164,32 +163,19 @@ class InsertWriter(DataSourceArrowWriter):
         return report
 
 
-def _make_router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
-    positions = make_key_hasher(spec.table, spec.schema)
-    return _SpreadRouter(spec, partition) if positions is None else _KeyRouter(positions, spec)
+class _Router:
+    """Routes rows by hashes of their keys. Rows without keys are spread: each segment gets an even run of a batch."""
 
-
-class _KeyRouter:
-    """Routes each row by the hash of its key, and keeps the order within a key."""
-
-    def __init__(self, positions: Callable[[pa.RecordBatch], KeyPositions], spec: InsertSpec) -> None:
-        self._positions = positions
+    def __init__(self, spec: InsertSpec, partition: int) -> None:
+        self._hash_keys = make_key_hasher(spec.table, spec.schema)
         self._router = SegmentRouter(spec.segments)
         self.segment_ids = self._router.segment_ids
+        self._next = partition  # so that tasks begin with different segments
 
     def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """Return the place in `segment_ids` for each row."""
-        return self._router.places(self._positions(batch))
-
-
-class _SpreadRouter:
-    """Routes rows without keys: each segment gets an even run of each batch; tasks begin with different segments."""
-
-    def __init__(self, spec: InsertSpec, partition: int) -> None:
-        self.segment_ids = [segment.segment_id for segment in spec.segments]
-        self._next = partition
-
-    def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        if self._hash_keys is not None:
+            return self._router.places(self._hash_keys(batch))
         count = batch.num_rows
         parts = min(len(self.segment_ids), count)
         bounds = np.arange(parts + 1) * count // max(parts, 1)

@@ -1,9 +1,8 @@
 """Passes counts of a task to Spark along with its rows: of bad events, of what it has read and how long it has waited.
 
 Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
-it has values holds no rows of the table: `CountingReaderFactory.java` removes it, and adds the values up. The column
-has bits, because it comes with every row, and nulls of numbers would take 8 bytes each. They make bytes, each from its
-lowest bit on: with 7 bits of a number, from the lowest ones on, and a highest bit that says whether more follow.
+it has values holds no rows of the table: `PythonReaders.java` removes it, and adds the values up. The column has bits,
+because it comes with every row, and nulls of numbers would take 8 bytes each: 64 for each number, from the lowest on.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Win
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 COUNTS_COLUMN = StructField("_counts", BooleanType(), True)
-_SEVEN_BITS, _MORE = 0x7F, 0x80
 
 
 @dataclass
 class Counts:
-    """The counts of one task, or of a part of it. `ScanMetrics.java` has a metric for each, in the same order."""
+    """The counts of one task, or of a part of it. `TaskMetric.java` has a metric for each, in the same order."""
 
     bad_events: int = 0
     left_out: int = 0
@@ -53,13 +51,8 @@ class Counts:
 
     def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
         """Return the batch with the counts; `position` is the value of a column after the counts."""
-        encoded = bytearray()
-        for number in astuple(self):
-            while number > _SEVEN_BITS:
-                encoded.append(number & _SEVEN_BITS | _MORE)
-                number >>= 7
-            encoded.append(number)
-        bits = pa.array(np.unpackbits(np.frombuffer(encoded, np.uint8), bitorder="little").astype(bool))
+        numbers = np.array(astuple(self), "<i8").view(np.uint8)
+        bits = pa.array(np.unpackbits(numbers, bitorder="little").astype(bool))
         behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
         return make_counts_batch(bits, schema, behind)
 

@@ -67,16 +67,8 @@ def insert_numbers(pravega: Pravega, table: StreamTable, first: int, last: int, 
 def add_counts(column: Sequence[object]) -> Counts:
     """Add up what tasks have told in the column of counts, as Spark's side of the pipe does."""
     bits = np.array([value for value in column if value is not None], bool)
-    numbers, number, shift = list[int](), 0, 0
-    for byte in np.packbits(bits, bitorder="little").tolist():
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(number)
-            number = shift = 0
-    each = len(fields(Counts))
-    assert shift == 0 and len(numbers) % each == 0
-    return Counts(*(sum(numbers[place::each]) for place in range(each)))
+    numbers = np.packbits(bits, bitorder="little").view("<i8").reshape(-1, len(fields(Counts)))
+    return Counts(*numbers.sum(axis=0).tolist())
 
 
 def scan(

@@ -27,7 +27,7 @@ from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamC
 from pyspark_pravega.client.tls import make_ssl_context
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.client.wire.replies import (
-    STREAM_REPLIES,
+    REPLY_KINDS,
     AppendSetup,
     ErrorMessage,
     OperationUnsupported,
@@ -234,7 +234,7 @@ def test_every_failure_has_its_error() -> None:
             raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert len(STREAM_REPLIES) == 16  # a new reply needs a look at `failure`
+    assert len(REPLY_KINDS) == 24  # a new reply needs a look at `failure`
 
 
 def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:

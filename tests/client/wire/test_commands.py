@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.client.wire.fields import FieldReader, decode_modified_utf8, encode_text
 from pyspark_pravega.client.wire.replies import (
-    STREAM_REPLIES,
+    REPLY_KINDS,
     AppendSetup,
     AuthTokenCheckFailed,
     DataAppended,
@@ -33,7 +33,6 @@ from pyspark_pravega.client.wire.replies import (
     WrongHost,
 )
 from pyspark_pravega.client.wire.table_replies import (
-    TABLE_REPLIES,
     TableEntriesRead,
     TableEntriesUpdated,
     TableEntry,
@@ -167,7 +166,7 @@ def test_replies_are_read_as_java_writes_them(reply: Reply, fields: str) -> None
 
 
 def test_every_reply_has_a_golden_example() -> None:
-    assert {type(reply) for reply, _ in REPLIES} == {*STREAM_REPLIES, *TABLE_REPLIES}
+    assert {type(reply) for reply, _ in REPLIES} == {*REPLY_KINDS.values()}
 
 
 @pytest.mark.parametrize(("reply", "fields"), REPLIES)
@@ -182,7 +181,7 @@ def test_a_truncated_reply_is_a_protocol_error_or_an_older_form(reply: Reply, fi
             assert type(shorter) is type(reply)  # only fields that older servers leave out were missing
 
 
-@given(st.sampled_from([reply.command for reply in (*STREAM_REPLIES, *TABLE_REPLIES)]), st.binary(max_size=200))
+@given(st.sampled_from(list(REPLY_KINDS)), st.binary(max_size=200))
 def test_arbitrary_bytes_never_fail_otherwise(command: int, body: bytes) -> None:
     try:
         reply = wire.decode(command, body)

@@ -4,9 +4,6 @@ import io.github.pysparkpravega.Requests.LoadChangelog;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -32,13 +29,12 @@ interface LineCatalog extends Views {
 
   /** Loads a table or a view for a query without time travel and without options that change columns. */
   @Override
-  default Relation loadRelation(Identifier ident) throws NoSuchTableException {
+  default Relation loadRelation(Identifier ident) {
     return (Relation) self().load(ident, CaseInsensitiveStringMap.empty(), false, null, true);
   }
 
   @Override
-  default Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
-      throws NoSuchTableException {
+  default Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options) {
     Requests.TimeTravel at = context.timeTravel().map(LineCatalog::describe).orElse(null);
     Table table = (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), at, false);
     return Tables.ofChanging(table, context.writePrivileges());
@@ -51,21 +47,16 @@ interface LineCatalog extends Views {
   }
 
   @Override
-  default Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
-      throws NoSuchTableException {
+  default Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options) {
     LoadChangelog request = new LoadChangelog(
         ident.namespace(), ident.name(), options.asCaseSensitiveMap(), PravegaChangelog.describe(context));
-    try {
-      return new PravegaChangelog(new PravegaTable(service(), ident, service().call(request)));
-    } catch (Exception e) {
-      throw SparkErrors.ofTable(e, ident);
-    }
+    return new PravegaChangelog(
+        new PravegaTable(service(), ident, service().call(request, SparkErrors.ofTable(ident))));
   }
 
   /** Makes an equal table if the source is one of Pravega; of others it takes the columns. */
   @Override
-  default Table createTableLike(Identifier ident, TableInfo info, Table source)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
+  default Table createTableLike(Identifier ident, TableInfo info, Table source) {
     Map<String, String> properties = new HashMap<>(source instanceof PravegaTable ? source.properties() : Map.of());
     properties.keySet().removeAll(Set.of(TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION));
     properties.putAll(info.properties());

@@ -3,12 +3,11 @@ package io.github.pysparkpravega;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
 import java.util.Arrays;
+import java.util.function.Function;
 import java.util.stream.Stream;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchViewException;
 import org.apache.spark.sql.catalyst.analysis.ViewAlreadyExistsException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
-import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.RelationCatalog;
@@ -21,28 +20,20 @@ interface Views extends RelationCatalog {
   PravegaService service();
 
   @Override
-  default Identifier[] listViews(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      return Arrays.stream(service().call(new ListViews(namespace))).map(view -> Identifier.of(namespace, view))
-          .toArray(Identifier[]::new);
-    } catch (Exception e) {
-      throw error(e, namespace, null);
-    }
+  default Identifier[] listViews(String[] namespace) {
+    return Arrays.stream(service().call(new ListViews(namespace), SparkErrors.ofNamespace(namespace)))
+        .map(view -> Identifier.of(namespace, view)).toArray(Identifier[]::new);
   }
 
   /** Lists all that SHOW TABLES shows; Spark's own method loads each table to say what it is. */
   @Override
-  default TableSummary[] listRelationSummaries(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      Relations found = service().call(new ListRelations(namespace));
-      TableSummary[] all = Stream.concat(
-          summaries(namespace, found.tables(), TableSummary.MANAGED_TABLE_TYPE),
-          summaries(namespace, found.views(), TableSummary.VIEW_TABLE_TYPE)).toArray(TableSummary[]::new);
-      Browsing.noteTables((Tables) this, Arrays.stream(all).map(TableSummary::identifier).toArray(Identifier[]::new));
-      return all;
-    } catch (Exception e) {
-      throw error(e, namespace, null);
-    }
+  default TableSummary[] listRelationSummaries(String[] namespace) {
+    Relations found = service().call(new ListRelations(namespace), SparkErrors.ofNamespace(namespace));
+    TableSummary[] all = Stream.concat(
+        summaries(namespace, found.tables(), TableSummary.MANAGED_TABLE_TYPE),
+        summaries(namespace, found.views(), TableSummary.VIEW_TABLE_TYPE)).toArray(TableSummary[]::new);
+    Browsing.noteTables((Tables) this, Arrays.stream(all).map(TableSummary::identifier).toArray(Identifier[]::new));
+    return all;
   }
 
   private static Stream<TableSummary> summaries(String[] namespace, String[] names, String type) {
@@ -50,31 +41,26 @@ interface Views extends RelationCatalog {
   }
 
   @Override
-  default View createView(Identifier ident, View view) throws ViewAlreadyExistsException, NoSuchNamespaceException {
+  default View createView(Identifier ident, View view) {
     return put(ident, view, true, false);
   }
 
   @Override
-  default View replaceView(Identifier ident, View view) throws NoSuchViewException {
+  default View replaceView(Identifier ident, View view) {
     return put(ident, view, false, true);
   }
 
   @Override
-  default View createOrReplaceView(Identifier ident, View view)
-      throws ViewAlreadyExistsException, NoSuchNamespaceException {
+  default View createOrReplaceView(Identifier ident, View view) {
     return put(ident, view, true, true);
   }
 
   private View put(Identifier ident, View view, boolean make, boolean replace) {
     ViewDefinition described = new ViewDefinition(view.queryText(), view.schema(), view.currentCatalog(),
         view.currentNamespace(), view.sqlConfigs(), view.schemaMode(), view.queryColumnNames(), view.properties());
-    try {
-      service().call(
-          new PutView(ident.namespace(), ident.name(), described, make, replace, isStreaming(view)));
-      return view;
-    } catch (Exception e) {
-      throw error(e, ident.namespace(), ident);
-    }
+    PutView request = new PutView(ident.namespace(), ident.name(), described, make, replace, isStreaming(view));
+    service().call(request, errors(ident, ident));
+    return view;
   }
 
   @Override
@@ -83,20 +69,19 @@ interface Views extends RelationCatalog {
   }
 
   @Override
-  default void renameView(Identifier ident, Identifier renamed) throws NoSuchViewException, ViewAlreadyExistsException {
-    try {
-      service().call(new RenameView(ident.namespace(), ident.name(), renamed.namespace(), renamed.name()));
-    } catch (Exception e) {
-      boolean missing = PravegaException.is(e, "PRAVEGA_VIEW_NOT_FOUND");
-      throw missing ? error(e, ident.namespace(), ident) : error(e, renamed.namespace(), renamed);
-    }
+  default void renameView(Identifier ident, Identifier renamed) {
+    service().call(
+        new RenameView(ident.namespace(), ident.name(), renamed.namespace(), renamed.name()), errors(ident, renamed));
   }
 
   /** Returns whether the query of a view reads a STREAM; the text of a view of metrics is not a query. */
-  private static boolean isStreaming(View view) throws ParseException {
-    ParserInterface parser = SparkSession.active().sessionState().sqlParser();
+  private static boolean isStreaming(View view) {
     boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));
-    return !metrics && Scripts.isStreaming(parser.parsePlan(view.queryText()));
+    try {
+      return !metrics && Scripts.isStreaming(Scripts.parse(SparkSession.active(), view.queryText()));
+    } catch (ParseException e) {
+      throw PravegaException.unchecked(e);
+    }
   }
 
   /** The view that the service describes. */
@@ -109,14 +94,12 @@ interface Views extends RelationCatalog {
     return view.withSchemaMode(found.schemaMode()).withQueryColumnNames(found.queryColumns()).build();
   }
 
-  private static RuntimeException error(Exception e, String[] namespace, Identifier ident) {
-    if (PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND")) {
-      return PravegaException.unchecked(new NoSuchNamespaceException(namespace));
-    }
-    if (PravegaException.is(e, "PRAVEGA_VIEW_NOT_FOUND")) {
-      return PravegaException.unchecked(new NoSuchViewException(ident));
-    }
-    boolean taken = PravegaException.is(e, "PRAVEGA_VIEW_EXISTS") || PravegaException.is(e, "PRAVEGA_STREAM_EXISTS");
-    return PravegaException.unchecked(taken ? new ViewAlreadyExistsException(ident) : e);
+  /** Returns Spark's errors for a statement about a view that must exist, or one that must not. */
+  private static Function<String, Exception> errors(Identifier needed, Identifier made) {
+    return condition -> switch (condition) {
+      case "PRAVEGA_VIEW_NOT_FOUND" -> new NoSuchViewException(needed);
+      case "PRAVEGA_VIEW_EXISTS", "PRAVEGA_STREAM_EXISTS" -> new ViewAlreadyExistsException(made);
+      default -> SparkErrors.ofNamespace(made.namespace()).apply(condition);
+    };
   }
 }

@@ -1,23 +1,18 @@
 package io.github.pysparkpravega;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.collection.immutable.Map;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Writers of changed rows. Spark hands them over one by one; they go to a function in a Python worker in batches.
@@ -47,28 +42,15 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
     return row.isEmpty() ? schema : schema.add("row", row);
   }
 
-  /** Returns the reports of all functions that tasks have run. */
-  static List<byte[]> reports(WriterCommitMessage[] messages) {
-    return Arrays.stream(messages).flatMap(message -> ((Written) message).reports().stream()).toList();
-  }
-
-  private record Written(List<byte[]> reports) implements WriterCommitMessage {}
-
-  private static final class Writer implements DeltaWriter<InternalRow> {
-    private final PythonTask task;
+  private static final class Writer extends PythonWriters.Writer implements DeltaWriter<InternalRow> {
     private final boolean transactional;
-    private final int partition;
-    private final List<byte[]> reports = new ArrayList<>();
-    private final long[] numbers = new long[WriteMetrics.ALL.size()];
-    private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private List<InternalRow> changes = new ArrayList<>();
     private long bytes;
     private UnsafeProjection projection;
 
     Writer(PythonTask task, boolean transactional, int partition) {
-      this.task = task;
+      super(task, partition);
       this.transactional = transactional;
-      this.partition = partition;
     }
 
     @Override
@@ -108,7 +90,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       List<InternalRow> given = changes;
       changes = new ArrayList<>();
       bytes = 0;
-      reports.add(task.write(partition, CollectionConverters.asScala(given.iterator()), metrics, numbers));
+      writeAll(given.iterator());
     }
 
     @Override
@@ -116,18 +98,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       if (!changes.isEmpty()) {
         flush();
       }
-      return new Written(reports);
+      return super.commit();
     }
-
-    @Override
-    public void abort() {}
-
-    @Override
-    public CustomTaskMetric[] currentMetricsValues() {
-      return TaskMetric.values(task.values(metrics), WriteMetrics.ALL, numbers);
-    }
-
-    @Override
-    public void close() {}
   }
 }

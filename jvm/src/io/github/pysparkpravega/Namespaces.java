@@ -38,48 +38,30 @@ interface Namespaces extends SupportsNamespaces {
   }
 
   @Override
-  default Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      return service().call(new LoadNamespace(namespace));
-    } catch (Exception e) {
-      throw SparkErrors.ofNamespace(e, namespace);
-    }
+  default Map<String, String> loadNamespaceMetadata(String[] namespace) {
+    return service().call(new LoadNamespace(namespace), SparkErrors.ofNamespace(namespace));
   }
 
   @Override
-  default void createNamespace(String[] namespace, Map<String, String> metadata)
-      throws NamespaceAlreadyExistsException {
-    try {
-      service().call(new CreateNamespace(namespace, metadata));
-    } catch (Exception e) {
-      throw PravegaException.unchecked(
-          PravegaException.is(e, "PRAVEGA_SCOPE_EXISTS") ? new NamespaceAlreadyExistsException(namespace) : e);
-    }
+  default void createNamespace(String[] namespace, Map<String, String> metadata) {
+    service().call(new CreateNamespace(namespace, metadata), condition ->
+        condition.equals("PRAVEGA_SCOPE_EXISTS") ? new NamespaceAlreadyExistsException(namespace) : null);
   }
 
   @Override
-  default void alterNamespace(String[] namespace, NamespaceChange... changes) throws NoSuchNamespaceException {
+  default void alterNamespace(String[] namespace, NamespaceChange... changes) {
     List<Requests.NamespaceChange> described = Arrays.stream(changes).map(change ->
         change instanceof NamespaceChange.SetProperty set
             ? new Requests.NamespaceChange(set.property(), set.value())
             : new Requests.NamespaceChange(((NamespaceChange.RemoveProperty) change).property(), null)).toList();
-    try {
-      service().call(new AlterNamespace(namespace, described));
-    } catch (Exception e) {
-      throw SparkErrors.ofNamespace(e, namespace);
-    }
+    service().call(new AlterNamespace(namespace, described), SparkErrors.ofNamespace(namespace));
   }
 
   @Override
-  default boolean dropNamespace(String[] namespace, boolean cascade)
-      throws NoSuchNamespaceException, NonEmptyNamespaceException {
-    try {
-      return service().call(new DropNamespace(namespace, cascade));
-    } catch (Exception e) {
-      if (!cascade && PravegaException.is(e, "PRAVEGA_SCOPE_NOT_EMPTY")) {
-        throw new NonEmptyNamespaceException(namespace);
-      }
-      throw SparkErrors.ofNamespace(e, namespace);
-    }
+  default boolean dropNamespace(String[] namespace, boolean cascade) {
+    return service().call(new DropNamespace(namespace, cascade), condition ->
+        !cascade && condition.equals("PRAVEGA_SCOPE_NOT_EMPTY")
+            ? new NonEmptyNamespaceException(namespace)
+            : SparkErrors.ofNamespace(namespace).apply(condition));
   }
 }

@@ -11,7 +11,6 @@ import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -114,7 +113,7 @@ class PravegaBatchWrite implements BatchWrite {
   }
 
   static List<byte[]> messagesOf(WriterCommitMessage[] messages) {
-    return Arrays.stream(messages).filter(PythonWriterCommitMessage.class::isInstance)
-        .map(message -> ((PythonWriterCommitMessage) message).pickledMessage()).toList();
+    return Arrays.stream(messages).filter(PythonWriters.Written.class::isInstance)
+        .flatMap(message -> ((PythonWriters.Written) message).reports().stream()).toList();
   }
 }

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.KeyedWriteBegun;
 import io.github.pysparkpravega.Requests.*;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -18,7 +19,10 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** DELETE, UPDATE or MERGE of a table of changes: what it does to rows becomes the events of one transaction. */
+/**
+ * DELETE, UPDATE or MERGE of a table whose rows have keys. Rows are read, and then replaced or removed by key; of a
+ * table of changes, what the statement does to rows becomes the events of one transaction.
+ */
 final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
   private final PravegaTable table;
   private final Command command;
@@ -48,7 +52,9 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
   /** Asks for the whole former row: Spark hands over no more of it than what the scan calls metadata. */
   @Override
   public NamedReference[] requiredMetadataAttributes() {
-    return new NamedReference[] {Expressions.column(PravegaTable.FORMER_ROW)};
+    return table.takesUpdates()
+        ? new NamedReference[0]
+        : new NamedReference[] {Expressions.column(PravegaTable.FORMER_ROW)};
   }
 
   @Override
@@ -56,7 +62,7 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     return new DeltaWriteBuilder() {
       @Override
       public DeltaWrite build() {
-        return new DeltaWrite() {
+        return table.takesUpdates() ? new ByKey(table, info) : new DeltaWrite() {
           @Override
           public DeltaBatchWrite toBatch() {
             return new Changes(info);
@@ -86,9 +92,39 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
 
     @Override
     public void commit(WriterCommitMessage[] messages) {
-      List<byte[]> reports = KeyedWriters.reports(messages);
+      List<byte[]> reports = messagesOf(messages);
       commit((insert, again) -> new CommitChanges(
           table.handle(), insert.withTasks(reports.size()), reports, again, command.toString(), ends, conditions));
     }
+  }
+
+  private record ByKey(PravegaTable table, LogicalWriteInfo info) implements DeltaWrite, WriteByKey {
+    @Override
+    public DeltaBatchWrite toBatch() {
+      return new ChangesByKey(table, info);
+    }
+  }
+
+  /** Tasks write as they go, so that there is nothing to commit. */
+  private record ChangesByKey(PravegaTable table, LogicalWriteInfo info) implements DeltaBatchWrite {
+    @Override
+    public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+      StructType schema = KeyedWriters.input("id", info.rowIdSchema().get(), info.schema());
+      KeyedWriteBegun begun = table.service().call(
+          new BeginKeyedWrite(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
+      return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema), false);
+    }
+
+    /** Spark's coordinator may still hold the turn of an attempt whose last rows failed, and deny the next one. */
+    @Override
+    public boolean useCommitCoordinator() {
+      return false;
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {}
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {}
   }
 }

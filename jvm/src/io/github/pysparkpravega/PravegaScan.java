@@ -146,7 +146,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return TaskMetric.withPython(ScanMetrics.ALL);
+    return TaskMetric.withPython(TaskMetric.OF_SCANS);
   }
 
   /**
@@ -215,15 +215,13 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   }
 
   static ColumnarReaders readerFactory(PlannedTasks tasks) {
-    int columns = tasks.schema().length();
-    ColumnarReaders python = new PythonReaders(PythonTask.ofReader(tasks, Map.of()));
-    return tasks.output().length() == columns ? python : new CountingReaderFactory(python, columns);
+    return new PythonReaders(PythonTask.ofReader(tasks, Map.of()), tasks.schema().length());
   }
 
   static PartitionReaderFactory realTimeReaderFactory(PlannedTasks tasks) {
     // Makes workers send each batch of rows at once, and not when a buffer is full.
     PythonTask task = PythonTask.ofReader(tasks, Map.of("SPARK_PIPELINED_UDF", "1"));
-    return new RealTimeReaderFactory(new PythonReaders(task), tasks.schema());
+    return new RealTimeReaderFactory(new PythonReaders(task, tasks.output().length()), tasks.schema());
   }
 
   @Override

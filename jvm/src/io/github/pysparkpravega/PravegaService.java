@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -46,6 +47,16 @@ record PravegaService(String python, Map<String, String> conf) {
   /** Returns the reply to a request. An interrupt takes the request back. */
   <R> R call(Request<R> request) {
     return Service.running(python).send(conf, request, true);
+  }
+
+  /** As call, with the errors that `spark` returns for conditions in place of the service's own. */
+  <R> R call(Request<R> request, Function<String, Exception> spark) {
+    try {
+      return call(request);
+    } catch (Exception e) {
+      Exception known = e instanceof PravegaException failed ? spark.apply(failed.getCondition()) : null;
+      throw PravegaException.unchecked(known == null ? e : known);
+    }
   }
 
   /** As call, for what may be done twice: asks once more if the service ends before its reply. */

@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingSourceOffset;
 import org.apache.spark.sql.types.StructType;
 
 /** What a streaming query reads: the service knows its offsets, and plans what lies between two of them. */
@@ -33,7 +34,7 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
 
   @Override
   public Offset initialOffset() {
-    return new JsonOffset(ask(new StartOfStream(query)));
+    return new PythonStreamingSourceOffset(ask(new StartOfStream(query)));
   }
 
   @Override
@@ -54,12 +55,12 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     end = ask(new EndOfMicroBatch(query, start.json(), last, ReadLimits.describe(limit)));
-    return new JsonOffset(end.offset());
+    return new PythonStreamingSourceOffset(end.offset());
   }
 
   @Override
   public Offset deserializeOffset(String json) {
-    return new JsonOffset(json);
+    return new PythonStreamingSourceOffset(json);
   }
 
   @Override

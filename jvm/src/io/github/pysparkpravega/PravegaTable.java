@@ -245,13 +245,10 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   @Override
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-    if (takesUpdates()) {
-      return () -> new PravegaKeyedWrite(this, info.command());
-    }
-    if (!changing) {
+    if (!takesUpdates() && !changing) {
       refuse(info.command().toString());
     }
-    if (Arrays.asList(description.schema().fieldNames()).contains(FORMER_ROW)) {
+    if (!takesUpdates() && Arrays.asList(description.schema().fieldNames()).contains(FORMER_ROW)) {
       throw PravegaException.unchecked(new PravegaException("PRAVEGA_UNSUPPORTED_OPERATION", "0A000",
           info.command() + " is not possible on " + name() + ": it has a column " + FORMER_ROW
               + ", a name that the statement needs for the row before it.", null));

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingSourceOffset;
 import org.apache.spark.sql.types.StructType;
 
 /** The rows of a table as a stream. */
@@ -25,7 +26,7 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
 
   @Override
   public Offset reportLatestOffset() {
-    return end == null ? null : new JsonOffset(end.latest());
+    return end == null ? null : new PythonStreamingSourceOffset(end.latest());
   }
 
   @Override
@@ -81,7 +82,7 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
       RealTimeReaderFactory.Reached segment = (RealTimeReaderFactory.Reached) offset;
       offsets.put(segment.segment(), segment.offset());
     }
-    return new JsonOffset(ask(new EndOfRealTime(query, offsets)));
+    return new PythonStreamingSourceOffset(ask(new EndOfRealTime(query, offsets)));
   }
 
   @Override

@@ -59,7 +59,7 @@ record PravegaWriteBuilder(PravegaTable table, LogicalWriteInfo info) implements
 
     @Override
     public CustomMetric[] supportedCustomMetrics() {
-      return TaskMetric.withPython(WriteMetrics.ALL);
+      return TaskMetric.withPython(TaskMetric.OF_WRITES);
     }
 
     @Override

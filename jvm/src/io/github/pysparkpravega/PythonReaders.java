@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import java.util.List;
+import org.apache.arrow.vector.BitVector;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.api.python.PythonException;
@@ -17,20 +18,31 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 
-/** Readers of the batches that a function makes of a partition in a Python worker. */
-record PythonReaders(PythonTask task) implements ColumnarReaders {
+/**
+ * Readers of the batches that a function makes of a partition in a Python worker. If these have a column behind so many
+ * `columns`, the task counts what it reads: where that column is not null, the batch has no rows of the table, but
+ * counts, as `datasource/scan/counts.py` writes them.
+ */
+record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new Reader(task, (PythonInputPartition) partition);
+    return new Reader(task, columns, (PythonInputPartition) partition);
   }
 
   private static final class Reader implements PartitionReader<ColumnarBatch> {
     private final PythonTask task;
+    private final int columns;
+    private final boolean isCounted;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private final Iterator<ColumnarBatch> batches;
+    private final long[] numbers = new long[TaskMetric.OF_SCANS.size()];
+    private int bits;
+    private ColumnarBatch batch;
 
-    Reader(PythonTask task, PythonInputPartition partition) {
+    Reader(PythonTask task, int columns, PythonInputPartition partition) {
       this.task = task;
+      this.columns = columns;
+      this.isCounted = task.output().length() > columns;
       InternalRow row = new GenericInternalRow(new Object[] {partition.pickedPartition()});
       try {
         batches = task.run(partition.index(), scala.collection.Iterator.single(row), metrics);
@@ -42,28 +54,45 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
     @Override
     public boolean next() {
       try {
-        return batches.hasNext();
+        while (batches.hasNext()) {
+          ColumnarBatch found = batches.next();
+          // If there are neither columns nor rows, Spark's worker sends nulls and not a struct.
+          List<FieldVector> vectors =
+              ((ArrowColumnVector) found.column(0)).getValueVector() instanceof StructVector struct
+                  ? struct.getChildrenFromFields()
+                  : List.of();
+          if (isCounted && vectors.get(columns).getNullCount() < found.numRows()) {
+            take((BitVector) vectors.get(columns));
+            continue;
+          }
+          ColumnVector[] lent = vectors.stream().limit(columns)
+              .map(vector -> new LentColumn(new ArrowColumnVector(vector))).toArray(ColumnVector[]::new);
+          batch = new ColumnarBatch(lent, found.numRows());
+          return true;
+        }
+        return false;
       } catch (PythonException e) {
         throw TaskErrors.unwrap(e);
       }
     }
 
+    /** Adds counts of 64 bits each. Spark may cut what a task tells into batches: the next one continues it then. */
+    private void take(BitVector counts) {
+      for (int row = 0; row < counts.getValueCount(); row++) {
+        numbers[bits / Long.SIZE] += (long) counts.get(row) << bits % Long.SIZE;
+        bits = (bits + 1) % (numbers.length * Long.SIZE);
+      }
+    }
+
     @Override
     public ColumnarBatch get() {
-      ColumnarBatch batch = batches.next();
-      // If there are neither columns nor rows, Spark's worker sends nulls and not a struct.
-      List<FieldVector> columns =
-          ((ArrowColumnVector) batch.column(0)).getValueVector() instanceof StructVector struct
-              ? struct.getChildrenFromFields()
-              : List.of();
-      ColumnVector[] lent = columns.stream().map(column -> new LentColumn(new ArrowColumnVector(column)))
-          .toArray(ColumnVector[]::new);
-      return new ColumnarBatch(lent, batch.numRows());
+      return batch;
     }
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return task.values(metrics);
+      CustomTaskMetric[] ofPython = task.values(metrics);
+      return isCounted ? TaskMetric.values(ofPython, TaskMetric.OF_SCANS, numbers) : ofPython;
     }
 
     @Override

@@ -39,10 +39,10 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
   /** So that large rows are encoded while the next ones are made, and neither side holds much of them. */
   private static final long MOST_BYTES = 4 << 20;
 
-  /** A function that takes rows to write, and returns one message, with the numbers of WriteMetrics. */
+  /** A function that takes rows to write, and returns one message, with the numbers of TaskMetric.OF_WRITES. */
   static PythonTask ofWriter(byte[] function, String python, StructType rows) {
     StructType answer = UserDefinedPythonDataSource.writeOutputSchema();
-    for (TaskMetric metric : WriteMetrics.ALL) {
+    for (TaskMetric metric : TaskMetric.OF_WRITES) {
       answer = answer.add(metric.name(), DataTypes.LongType);
     }
     return new PythonTask(
@@ -70,7 +70,7 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     return runner.compute(batches, partition, TaskContext.get());
   }
 
-  /** Runs a function of `ofWriter` to its end; returns its message, and adds its numbers of WriteMetrics to these. */
+  /** Runs a function of `ofWriter` to its end; returns its message, and adds its numbers of OF_WRITES to these. */
   byte[] write(int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics,
       long[] numbers) {
     List<byte[]> messages = new ArrayList<>();

@@ -1,30 +1,33 @@
 package io.github.pysparkpravega;
 
+import java.util.ArrayList;
 import java.util.Iterator;
-import java.util.Objects;
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Writers whose rows go to a function in a Python worker, which returns one message. */
+/** Writers whose rows go to a function in a Python worker. */
 record PythonWriters(PythonTask task) implements DataWriterFactory {
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long taskId) {
     return new Writer(task, partition);
   }
 
-  private static final class Writer implements DataWriter<InternalRow> {
-    private final PythonTask task;
+  /** What the function has reported, each time that a task has run it. */
+  record Written(List<byte[]> reports) implements WriterCommitMessage {}
+
+  static class Writer implements DataWriter<InternalRow> {
+    final PythonTask task;
     private final int partition;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
-    private final long[] numbers = new long[WriteMetrics.ALL.size()];
-    private WriterCommitMessage message;
+    private final long[] numbers = new long[TaskMetric.OF_WRITES.size()];
+    private final List<byte[]> reports = new ArrayList<>();
 
     Writer(PythonTask task, int partition) {
       this.task = task;
@@ -33,8 +36,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public void writeAll(Iterator<InternalRow> rows) {
-      message = new PythonWriterCommitMessage(
-          task.write(partition, CollectionConverters.asScala(rows), metrics, numbers));
+      reports.add(task.write(partition, CollectionConverters.asScala(rows), metrics, numbers));
     }
 
     @Override
@@ -44,7 +46,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public WriterCommitMessage commit() {
-      return Objects.requireNonNull(message, "The function returned no message");
+      return new Written(reports);
     }
 
     @Override
@@ -52,7 +54,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return TaskMetric.values(task.values(metrics), WriteMetrics.ALL, numbers);
+      return TaskMetric.values(task.values(metrics), TaskMetric.OF_WRITES, numbers);
     }
 
     @Override

@@ -29,6 +29,7 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
@@ -318,29 +319,31 @@ final class RowFiles {
     }
   }
 
-  private static final class Reader extends DelegatingReader {
-    private final List<TaskFiles> tasks;
-    private List<Runnable> stores;
-
-    Reader(PartitionReader<ColumnarBatch> python, List<Runnable> stores, List<TaskFiles> tasks) {
-      super(python);
-      this.stores = stores;
-      this.tasks = tasks;
-    }
-
+  private record Reader(PartitionReader<ColumnarBatch> python, List<Runnable> stores, List<TaskFiles> tasks)
+      implements PartitionReader<ColumnarBatch> {
     @Override
     public boolean next() throws IOException {
-      if (super.next()) {
+      if (python.next()) {
         return true;
       }
       stores.forEach(Runnable::run);
-      stores = List.of();
+      stores.clear();
       return false;
     }
 
     @Override
+    public ColumnarBatch get() {
+      return python.get();
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return python.currentMetricsValues();
+    }
+
+    @Override
     public void close() throws IOException {
-      super.close();
+      python.close();
       drop(tasks);
     }
   }

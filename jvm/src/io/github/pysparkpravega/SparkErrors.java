@@ -1,29 +1,26 @@
 package io.github.pysparkpravega;
 
+import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** Throws errors of the service, as Spark's own where Spark has them. */
+/** Functions that return Spark's own errors for some conditions of the service, and null for the others. */
 final class SparkErrors {
   private SparkErrors() {}
 
-  static RuntimeException ofNamespace(Exception e, String[] namespace) {
-    return PravegaException.unchecked(
-        PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND") ? new NoSuchNamespaceException(namespace) : e);
+  static Function<String, Exception> ofNamespace(String[] namespace) {
+    return condition -> condition.equals("PRAVEGA_SCOPE_NOT_FOUND") ? new NoSuchNamespaceException(namespace) : null;
   }
 
-  static RuntimeException ofTable(Exception e, Identifier ident) {
-    boolean missing =
-        PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND") || PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND");
-    return PravegaException.unchecked(missing ? new NoSuchTableException(ident) : e);
+  static Function<String, Exception> ofTable(Identifier ident) {
+    return condition -> condition.matches("PRAVEGA_(STREAM|SCOPE)_NOT_FOUND") ? new NoSuchTableException(ident) : null;
   }
 
-  static RuntimeException ofNewTable(Exception e, Identifier ident) {
-    boolean taken = PravegaException.is(e, "PRAVEGA_STREAM_EXISTS") || PravegaException.is(e, "PRAVEGA_VIEW_EXISTS");
-    return taken
-        ? PravegaException.unchecked(new TableAlreadyExistsException(ident))
-        : ofNamespace(e, ident.namespace());
+  static Function<String, Exception> ofNewTable(Identifier ident) {
+    return condition -> condition.matches("PRAVEGA_(STREAM|VIEW)_EXISTS")
+        ? new TableAlreadyExistsException(ident)
+        : ofNamespace(ident.namespace()).apply(condition);
   }
 }

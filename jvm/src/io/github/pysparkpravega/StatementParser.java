@@ -67,29 +67,30 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
 
   @Override
   public LogicalPlan parsePlan(String text) throws ParseException {
-    try {
-      return check(text, spark.parsePlan(text));
-    } catch (ParseException e) {
-      refuse(text, false);
-      throw e;
-    }
+    return check(text, () -> spark.parsePlan(text));
   }
 
   @Override
   public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
+    return check(text, () -> spark.parsePlanWithParameters(text, parameters));
+  }
+
+  private interface Parsing {
+    LogicalPlan parse() throws ParseException;
+  }
+
+  /**
+   * Checks what is parsed. If it is a statement that Spark never has, the parser of Iceberg or Delta knows it, or Spark
+   * takes it for the description of a column.
+   */
+  private LogicalPlan check(String text, Parsing parsing) throws ParseException {
+    LogicalPlan plan;
     try {
-      return check(text, spark.parsePlanWithParameters(text, parameters));
+      plan = parsing.parse();
     } catch (ParseException e) {
       refuse(text, false);
       throw e;
     }
-  }
-
-  /**
-   * Checks what was parsed. If it is a statement that Spark never has, the parser of Iceberg or Delta knows it, or Spark
-   * takes it for the description of a column.
-   */
-  private LogicalPlan check(String text, LogicalPlan plan) throws ParseException {
     refuse(text, true);
     newViewOfOlderSpark(plan).ifPresent(name -> refuse("CREATE VIEW", name, false));
     return plan;

@@ -3,7 +3,6 @@ package io.github.pysparkpravega;
 import java.util.Map;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
@@ -62,11 +61,7 @@ final class TableCommands extends SparkStrategy {
     String statement = STATEMENTS.get(plan.getClass().getSimpleName());
     if (plan instanceof AnalyzeTables && child instanceof ResolvedNamespace namespace
         && namespace.catalog() instanceof PravegaCatalog catalog) {
-      try {
-        catalog.loadNamespaceMetadata(CollectionConverters.asJava(namespace.namespace()).toArray(String[]::new));
-      } catch (NoSuchNamespaceException e) {
-        throw PravegaException.unchecked(e);
-      }
+      catalog.loadNamespaceMetadata(CollectionConverters.asJava(namespace.namespace()).toArray(String[]::new));
       return planNothing();
     }
     // Statements that use a catalog as no other does get one of their own, which knows that.

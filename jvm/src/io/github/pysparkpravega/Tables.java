@@ -8,9 +8,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
@@ -36,37 +33,33 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   Browsing ofShowTableExtended();
 
   @Override
-  default Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      Identifier[] tables = Arrays.stream(service().call(new ListTables(namespace)))
-          .map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
-      return Browsing.noteTables(this, tables);
-    } catch (Exception e) {
-      throw SparkErrors.ofNamespace(e, namespace);
-    }
+  default Identifier[] listTables(String[] namespace) {
+    String[] names = service().call(new ListTables(namespace), SparkErrors.ofNamespace(namespace));
+    return Browsing.noteTables(
+        this, Arrays.stream(names).map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new));
   }
 
   @Override
-  default Table loadTable(Identifier ident) throws NoSuchTableException {
+  default Table loadTable(Identifier ident) {
     PravegaTable made = ofQueries().take(ident);
     return made != null ? made : (Table) load(ident, CaseInsensitiveStringMap.empty(), false, null, false);
   }
 
   /** Spark before 4.3 calls this for a table that is written. */
   @Override
-  default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+  default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) {
     return ofChanging((Table) load(ident, CaseInsensitiveStringMap.empty(), true, null, false), privileges);
   }
 
   /** Spark before 4.3 calls this for VERSION AS OF. */
   @Override
-  default Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+  default Table loadTable(Identifier ident, String version) {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.version(version), false);
   }
 
   /** Spark before 4.3 calls this for TIMESTAMP AS OF. */
   @Override
-  default Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
+  default Table loadTable(Identifier ident, long micros) {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.timestamp(micros), false);
   }
 
@@ -83,21 +76,16 @@ interface Tables extends StagingTableCatalog, LineCatalog {
    * @param at null for the table as it is now.
    */
   default Object load(
-      Identifier ident, CaseInsensitiveStringMap options, boolean writing, TimeTravel at, boolean orView)
-      throws NoSuchTableException {
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, TimeTravel at, boolean orView) {
     boolean caseSensitive = SQLConf.get().caseSensitiveAnalysis();
-    Function<Identifier, Object> loader = found -> {
-      try {
-        return relation(found, service().call(new LoadTable(found.namespace(), found.name(),
-            options.asCaseSensitiveMap(), writing, at, orView, caseSensitive)));
-      } catch (Exception e) {
-        throw SparkErrors.ofTable(e, found);
-      }
-    };
+    Map<String, String> texts = options.asCaseSensitiveMap();
+    Function<Identifier, Object> loader = found -> relation(found, service().call(
+        new LoadTable(found.namespace(), found.name(), texts, writing, at, orView, caseSensitive),
+        SparkErrors.ofTable(found)));
     return writing || at != null
         ? Browsing.load(this, ident, loader)
-        : FreshLoads.get(new FreshLoads.Load(this, ident, options.asCaseSensitiveMap(), caseSensitive),
-            () -> Browsing.load(this, ident, loader));
+        : FreshLoads.get(
+            new FreshLoads.Load(this, ident, texts, caseSensitive), () -> Browsing.load(this, ident, loader));
   }
 
   private Object relation(Identifier ident, JsonNode found) {
@@ -113,8 +101,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   }
 
   @Override
-  default Table createTable(Identifier ident, TableInfo info)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
+  default Table createTable(Identifier ident, TableInfo info) {
     Map<String, String> properties = new HashMap<>(info.properties());
     if (!Callers.isToTable()) {
       return create(ident, info, properties, true);
@@ -131,23 +118,14 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   }
 
   private TableDescription makeTable(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
-    CreateTable request = NewTables.request(ident, info, properties, adopt);
-    try {
-      return service().call(request);
-    } catch (Exception e) {
-      throw SparkErrors.ofNewTable(e, ident);
-    }
+    return service().call(NewTables.request(ident, info, properties, adopt), SparkErrors.ofNewTable(ident));
   }
 
   @Override
-  default Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+  default Table alterTable(Identifier ident, TableChange... changes) {
     AlterTable request = new AlterTable(
         ident.namespace(), ident.name(), Arrays.stream(changes).map(TableChanges::describe).toList());
-    try {
-      return new PravegaTable(service(), ident, service().call(request));
-    } catch (Exception e) {
-      throw SparkErrors.ofTable(e, ident);
-    }
+    return new PravegaTable(service(), ident, service().call(request, SparkErrors.ofTable(ident)));
   }
 
   @Override
@@ -169,8 +147,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE of a table is refused before anything is dropped.
 
   @Override
-  default StagedTable stageCreate(Identifier ident, TableInfo info)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
+  default StagedTable stageCreate(Identifier ident, TableInfo info) {
     return create(ident, NewTables.ofQuery(info), info.properties(), false);
   }
 

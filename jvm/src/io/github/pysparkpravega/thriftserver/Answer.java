@@ -2,6 +2,7 @@ package io.github.pysparkpravega.thriftserver;
 
 import java.util.Comparator;
 import java.util.List;
+import java.util.stream.Stream;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.RowSet;
@@ -17,12 +18,16 @@ final class Answer {
   Answer(MetadataOperation operation, List<Object[]> rows, int... order) throws HiveSQLException {
     this.rows = RowSetFactory.create(
         new TableSchema(operation.getResultSetSchema()), operation.getProtocolVersion(), false);
+    sort(rows, order).forEach(this.rows::addRow);
+  }
+
+  static Stream<Object[]> sort(List<Object[]> rows, int... order) {
     Comparator<Object[]> comparator = (one, other) -> 0;
     for (int column : order) {
       comparator = comparator.thenComparing(
           row -> (String) row[column], Comparator.nullsFirst(Comparator.naturalOrder()));
     }
-    rows.stream().sorted(comparator).forEach(this.rows::addRow);
+    return rows.stream().sorted(comparator);
   }
 
   /** Returns a row about Spark's own catalog with that catalog's name, which Spark leaves out for some connections. */

@@ -2,45 +2,50 @@ package io.github.pysparkpravega.thriftserver;
 
 import java.util.List;
 import java.util.Map;
-import org.apache.hive.service.cli.HiveSQLException;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.SessionHandle;
-import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
 import org.apache.hive.service.cli.operation.GetCatalogsOperation;
 import org.apache.hive.service.cli.operation.GetColumnsOperation;
-import org.apache.hive.service.cli.operation.GetCrossReferenceOperation;
-import org.apache.hive.service.cli.operation.GetFunctionsOperation;
 import org.apache.hive.service.cli.operation.GetPrimaryKeysOperation;
 import org.apache.hive.service.cli.operation.GetSchemasOperation;
-import org.apache.hive.service.cli.operation.GetTableTypesOperation;
-import org.apache.hive.service.cli.operation.GetTypeInfoOperation;
 import org.apache.hive.service.cli.operation.MetadataOperation;
 import org.apache.hive.service.cli.operation.Operation;
-import org.apache.hive.service.cli.operation.OperationManager;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.hive.thriftserver.ReflectionUtils;
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 
 /**
- * Spark's operations, with other ones for JDBC's metadata calls about catalogs.
+ * Spark's operations, with other ones for JDBC's metadata calls about catalogs. It takes over the sessions and the
+ * operations of the manager that the server has begun with.
  *
  * <p>Spark's conf for catalogs in metadata turns them off: then those too are Spark's own.
  */
-final class CatalogOperations extends OperationManager {
+final class CatalogOperations extends SparkSQLOperationManager {
   private static final String BROWSABLE = "spark.sql.thriftServer.catalogMetadata.enabled";
+  private final SparkSQLOperationManager former;
+  private final Map<OperationHandle, Operation> operations =
+      ReflectionUtils.getAncestorField(this, 2, "handleToOperation");
 
-  private final SparkSQLOperationManager spark;
-
-  CatalogOperations(SparkSQLOperationManager spark) {
-    this.spark = spark;
+  CatalogOperations(SparkSQLOperationManager former) {
+    this.former = former;
+    operations.putAll(former.handleToOperation());
   }
 
-  Map<SessionHandle, SparkSession> sessions() {
-    return spark.sessionToContexts();
+  /** Returns the operations of Hive's manager, which Spark's looks for in the class above the object's own. */
+  @Override
+  public Map<OperationHandle, Operation> handleToOperation() {
+    return operations;
+  }
+
+  @Override
+  public ConcurrentHashMap<SessionHandle, SparkSession> sessionToContexts() {
+    return former.sessionToContexts();
   }
 
   private SparkSession session(HiveSession connection) {
-    return spark.sessionToContexts().get(connection.getSessionHandle());
+    return sessionToContexts().get(connection.getSessionHandle());
   }
 
   /** Spark has the setting from 4.3 on; before, only this server looks at it. */
@@ -49,10 +54,8 @@ final class CatalogOperations extends OperationManager {
     return session != null && Boolean.parseBoolean(session.conf().get(BROWSABLE, "false"));
   }
 
-  private <T extends Operation> T register(T operation) {
-    synchronized (spark) {
-      spark.handleToOperation().put(operation.getHandle(), operation);
-    }
+  private synchronized <T extends Operation> T register(T operation) {
+    operations.put(operation.getHandle(), operation);
     return operation;
   }
 
@@ -60,14 +63,14 @@ final class CatalogOperations extends OperationManager {
   public GetCatalogsOperation newGetCatalogsOperation(HiveSession connection) {
     return isBrowsable(connection)
         ? register(new CatalogsOperation(session(connection), connection))
-        : spark.newGetCatalogsOperation(connection);
+        : super.newGetCatalogsOperation(connection);
   }
 
   @Override
   public GetSchemasOperation newGetSchemasOperation(HiveSession connection, String catalog, String schema) {
     return isBrowsable(connection)
         ? register(new SchemasOperation(session(connection), connection, catalog, schema))
-        : spark.newGetSchemasOperation(connection, catalog, schema);
+        : super.newGetSchemasOperation(connection, catalog, schema);
   }
 
   @Override
@@ -75,7 +78,7 @@ final class CatalogOperations extends OperationManager {
       HiveSession connection, String catalog, String schema, String table, List<String> types) {
     return isBrowsable(connection)
         ? register(new TablesOperation(session(connection), connection, catalog, schema, table, types))
-        : spark.newGetTablesOperation(connection, catalog, schema, table, types);
+        : super.newGetTablesOperation(connection, catalog, schema, table, types);
   }
 
   @Override
@@ -83,7 +86,7 @@ final class CatalogOperations extends OperationManager {
       HiveSession connection, String catalog, String schema, String table, String column) {
     return isBrowsable(connection)
         ? register(new ColumnsOperation(session(connection), connection, catalog, schema, table, column))
-        : spark.newGetColumnsOperation(connection, catalog, schema, table, column);
+        : super.newGetColumnsOperation(connection, catalog, schema, table, column);
   }
 
   @Override
@@ -91,53 +94,6 @@ final class CatalogOperations extends OperationManager {
       HiveSession connection, String catalog, String schema, String table) {
     return isBrowsable(connection)
         ? register(new PrimaryKeysOperation(session(connection), connection, catalog, schema, table))
-        : spark.newGetPrimaryKeysOperation(connection, catalog, schema, table);
-  }
-
-  // All else is Spark's own.
-
-  @Override
-  public ExecuteStatementOperation newExecuteStatementOperation(
-      HiveSession connection, String statement, Map<String, String> confs, boolean async, long timeout) {
-    return spark.newExecuteStatementOperation(connection, statement, confs, async, timeout);
-  }
-
-  @Override
-  public GetTypeInfoOperation newGetTypeInfoOperation(HiveSession connection) {
-    return spark.newGetTypeInfoOperation(connection);
-  }
-
-  @Override
-  public GetTableTypesOperation newGetTableTypesOperation(HiveSession connection) {
-    return spark.newGetTableTypesOperation(connection);
-  }
-
-  @Override
-  public GetFunctionsOperation newGetFunctionsOperation(
-      HiveSession connection, String catalog, String schema, String function) {
-    return spark.newGetFunctionsOperation(connection, catalog, schema, function);
-  }
-
-  @Override
-  public GetCrossReferenceOperation newGetCrossReferenceOperation(
-      HiveSession connection, String catalog, String schema, String table, String otherCatalog, String otherSchema,
-      String otherTable) {
-    return spark.newGetCrossReferenceOperation(
-        connection, catalog, schema, table, otherCatalog, otherSchema, otherTable);
-  }
-
-  @Override
-  public Operation getOperation(OperationHandle handle) throws HiveSQLException {
-    return spark.getOperation(handle);
-  }
-
-  @Override
-  public void closeOperation(OperationHandle handle) throws HiveSQLException {
-    spark.closeOperation(handle);
-  }
-
-  @Override
-  public List<Operation> removeExpiredOperations(OperationHandle[] handles) {
-    return spark.removeExpiredOperations(handles);
+        : super.newGetPrimaryKeysOperation(connection, catalog, schema, table);
   }
 }

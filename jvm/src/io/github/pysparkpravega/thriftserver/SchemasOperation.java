@@ -2,11 +2,8 @@ package io.github.pysparkpravega.thriftserver;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.hive.service.cli.FetchOrientation;
-import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.OperationState;
 import org.apache.hive.service.cli.session.HiveSession;
-import org.apache.hive.service.rpc.thrift.TRowSet;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.thriftserver.SparkGetSchemasOperation;
 import scala.jdk.javaapi.CollectionConverters;
@@ -15,7 +12,6 @@ import scala.jdk.javaapi.CollectionConverters;
 final class SchemasOperation extends SparkGetSchemasOperation {
   private final Catalogs catalogs;
   private final SearchPattern schema;
-  private Answer answer;
 
   SchemasOperation(SparkSession session, HiveSession connection, String catalog, String schema) {
     super(session, connection, catalog, schema);
@@ -35,14 +31,8 @@ final class SchemasOperation extends SparkGetSchemasOperation {
             name -> rows.add(new Object[] {name, Catalogs.SESSION_CATALOG}));
       }
       catalogs.namespaces(schema).forEach(namespace -> rows.add(new Object[] {namespace.name(), namespace.catalog()}));
+      Answer.sort(rows, 1, 0).forEach(rowSet::addRow);
       setState(OperationState.FINISHED);
-      answer = new Answer(this, rows, 1, 0);
     });
-  }
-
-  @Override
-  public TRowSet getNextRowSet(FetchOrientation orientation, long limit) throws HiveSQLException {
-    validateDefaultFetchOrientation(orientation);
-    return answer.next(orientation, limit);
   }
 }

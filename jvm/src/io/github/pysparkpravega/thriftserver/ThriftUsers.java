@@ -7,7 +7,6 @@ import java.util.TreeSet;
 import org.apache.hadoop.hive.ql.session.SessionState;
 import org.apache.hive.service.cli.SessionHandle;
 import org.apache.hive.service.cli.CLIService;
-import org.apache.hive.service.cli.operation.OperationManager;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.cli.session.SessionManager;
 import org.apache.hive.service.server.HiveServer2;
@@ -29,9 +28,8 @@ public final class ThriftUsers {
     Option<HiveServer2> server = ReflectionUtils.getAncestorField(HiveThriftServer2.listener(), 0, "server");
     CLIService service = ReflectionUtils.getSuperField(server.get(), "cliService");
     SessionManager sessions = service.getSessionManager();
-    OperationManager operations = sessions.getOperationManager();
-    Map<SessionHandle, SparkSession> known = operations instanceof CatalogOperations ours
-        ? ours.sessions() : ((SparkSQLOperationManager) operations).sessionToContexts();
+    Map<SessionHandle, SparkSession> known =
+        ((SparkSQLOperationManager) sessions.getOperationManager()).sessionToContexts();
     Map<SessionHandle, HiveSession> open = ReflectionUtils.getSuperField(sessions, "handleToSession");
     Set<String> users = new TreeSet<>();
     for (HiveSession connection : List.copyOf(open.values())) {
