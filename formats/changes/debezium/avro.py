@@ -28,7 +28,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 
 from ...avro import schema_model as avro
 from ...avro.binary import read_whole
-from ...avro.cells import write_varint
+from ...avro.cells import write_bytes, write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
@@ -118,8 +118,7 @@ def parse_schemas_by_id(text: str) -> dict[int, str]:
 
 _TRUNCATE = b"\x02t"
 _MARKS = tuple(
-    write_varint(len(text)) + text.encode()
-    for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
+    write_bytes(text) for text in (b"first", b"last", b"first_in_data_collection", b"last_in_data_collection")
 )
 _LAST_OF_SCHEMA = 16
 """Number of events per schema and segment that are decoded to find the newest schema."""
@@ -152,8 +151,9 @@ class DebeziumAvroFormat(AvroFormat):
         text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
         rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
-        source = b"".join(map(_write_avro_text, ("1", OWN_CONNECTOR, OWN_CONNECTOR))) + now
-        letters = {letter: _write_avro_text(letter) for letter in (CREATE, READ, UPDATE, DELETE)}
+        connector = write_bytes(OWN_CONNECTOR.encode())
+        source = b"".join([write_bytes(b"1"), connector, connector, now])
+        letters = {letter: write_bytes(letter.encode()) for letter in (CREATE, READ, UPDATE, DELETE)}
         # An image is a union of null, its first branch, and the row.
         envelope = Envelope(rows.encode, rows.encode, b"\x02", b"\x00", (b"", b"", source, now), letters)
         return EnvelopeEncoder(layout.columns, encoding_id, codec, envelope)
@@ -259,8 +259,3 @@ class _EnvelopeReader(EnvelopeReader):
     def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
         return read_change(read_whole(writer.read, datum, padded), writer)
-
-
-def _write_avro_text(text: str) -> bytes:
-    data = text.encode()
-    return write_varint(len(data)) + data
