@@ -18,8 +18,8 @@ from .core.events import EventBuffer, EventPositions
 _log = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
-Spec = tuple[Any, ...]
-"""A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
+Spec = Any
+"""Describes a column or a plan as nested dicts and sequences, which `native/src/spec.rs` reads."""
 
 
 NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]

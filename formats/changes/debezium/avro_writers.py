@@ -32,7 +32,7 @@ from ...avro.binary import (
     make_union_reader,
 )
 from ...avro.leaves import describe_type, make_symbol_finder
-from ...avro.native_plan import Plan, plan_record
+from ...avro.native_plan import Plan, make_nullable, make_value, plan_record
 from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
 from ...core.framing import Undecodable
@@ -272,8 +272,7 @@ def plan_by_name(writer: avro.Node, column: Column, nullable: bool) -> Plan:
         null_branch = writer.null_number
         if len(writer.branches) != 2 or null_branch is None or not nullable:
             raise Unplanned("a field was written as a union of several types")
-        spec, plan = plan_by_name(writer.branches[1 - null_branch], column, nullable)
-        return spec, ("nullable", null_branch, plan)
+        return make_nullable(null_branch, plan_by_name(writer.branches[1 - null_branch], column, nullable))
     if isinstance(column, StructColumn):
         if not isinstance(writer, avro.Record):
             raise Unplanned("a part of the envelope is not a record")
@@ -291,11 +290,11 @@ def _plan_leaf(column: Leaf, writer: avro.Node) -> Plan:
     spec = ("leaf", column.type, True)
     match column.native:
         case ("leaf",) | ("flag",) if name in _WRITERS.get(column.type, ()):
-            return spec, ("bytes" if name == "string" else name,)
+            return spec, make_value("bytes" if name == "string" else name)
         case ("days",) | ("moment", 1) if name in _WHOLE:
-            return spec, (name,)
+            return spec, make_value(name)
         case ("moment", 1000) if name in _WHOLE:
-            return spec, ("millis", name == "int")
+            return spec, make_value({"millis": name == "int"})
         case ("unscaled", scale) if name == "bytes" or size is not None:
-            return spec, ("decimal", size, scale)
+            return spec, make_value({"decimal": (size, scale)})
     raise Unplanned(f"column '{column.path}' of type {column.type} is written as {name or 'another type'}")
