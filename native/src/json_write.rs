@@ -71,8 +71,9 @@ enum Values {
     Boolean(arrow_array::BooleanArray),
     Integer(arrow_array::Int64Array),
     Decimal(arrow_array::Decimal128Array, i8),
-    Float32(arrow_array::Float32Array),
-    Float64(arrow_array::Float64Array),
+    /// The numbers, and whether all must be finite.
+    Float32(arrow_array::Float32Array, bool),
+    Float64(arrow_array::Float64Array, bool),
     Text(Strings),
     Base64(Strings),
     Date(arrow_array::Date32Array),
@@ -147,11 +148,6 @@ pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8
     Ok((out, ends))
 }
 
-/// The numbers if all are finite, including those under nulls.
-fn finite<T: Clone>(values: &T, all: bool) -> Accept<T> {
-    if all { Ok(values.clone()) } else { Err(Reject) }
-}
-
 impl Cells {
     fn new(member: &Member, array: &ArrayRef) -> Accept<Cells> {
         let values = match (&member.shape, array.data_type()) {
@@ -163,16 +159,12 @@ impl Cells {
             (Shape::Decimal, DataType::Decimal128(_, scale)) => {
                 Values::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
             }
-            (Shape::Float, DataType::Float32) => Values::Float32(array.as_primitive::<Float32Type>().clone()),
-            (Shape::Finite, DataType::Float32) => {
-                let values = array.as_primitive::<Float32Type>();
-                Values::Float32(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            (Shape::Float | Shape::Finite, DataType::Float32) => {
+                Values::Float32(array.as_primitive::<Float32Type>().clone(), matches!(member.shape, Shape::Finite))
             }
-            (Shape::Finite, DataType::Float64) => {
-                let values = array.as_primitive::<Float64Type>();
-                Values::Float64(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            (Shape::Float | Shape::Finite, DataType::Float64) => {
+                Values::Float64(array.as_primitive::<Float64Type>().clone(), matches!(member.shape, Shape::Finite))
             }
-            (Shape::Float, DataType::Float64) => Values::Float64(array.as_primitive::<Float64Type>().clone()),
             (Shape::Text, DataType::Utf8 | DataType::LargeUtf8) => Values::Text(Strings::text(array)?),
             (Shape::Base64, DataType::Binary | DataType::LargeBinary) => Values::Base64(Strings::new(array)?),
             (Shape::Date, DataType::Date32) => Values::Date(array.as_primitive::<Date32Type>().clone()),
@@ -226,8 +218,10 @@ impl Cells {
             Values::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
             Values::Integer(values) => numbers::integer(values.value(row), out),
             Values::Decimal(values, scale) => numbers::decimal(values.value(row), *scale, out),
-            Values::Float32(values) => numbers::float(values.value(row), out),
-            Values::Float64(values) => numbers::double(values.value(row), out),
+            Values::Float32(values, finite) if *finite && !values.value(row).is_finite() => return Err(Reject),
+            Values::Float64(values, finite) if *finite && !values.value(row).is_finite() => return Err(Reject),
+            Values::Float32(values, _) => numbers::float(values.value(row), out),
+            Values::Float64(values, _) => numbers::double(values.value(row), out),
             Values::Text(values) => quoted(values.get(row), out),
             Values::Base64(values) => {
                 let bytes = values.get(row);
