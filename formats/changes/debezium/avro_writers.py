@@ -35,7 +35,7 @@ from ...avro.leaves import describe_type, make_symbol_finder
 from ...avro.native_plan import Plan, make_nullable, make_value, plan_record
 from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
-from ...core.framing import Undecodable
+from ...core.framing import Undecodable, read_ids
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ...native import Unplanned
 from ..changelog_columns import IMAGES
@@ -211,21 +211,14 @@ class ConfluentWriters:
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
         """Yield each schema that is among those by id, the positions of its events, and the size of their header."""
-        size = CONFLUENT_HEADER.size
-        places = np.flatnonzero(payloads.lengths >= size)
-        if not len(places):
-            return
-        octets = np.frombuffer(payloads.data, np.uint8)
-        headers = octets[payloads.starts[places][:, None] + np.arange(size)].astype(np.int64)
-        numbers = headers[:, 1:] @ (1 << np.array([24, 16, 8, 0]))
-        numbers[headers[:, 0] != 0] = -1
+        numbers = read_ids(payloads, 0)
         for number in np.unique(numbers[numbers >= 0]).tolist():
-            here = places[numbers == number]
+            here = np.flatnonzero(numbers == number)
             try:
                 writer, _ = self(bytes(payloads.payload(int(here[0]))))
             except Undecodable:
                 continue  # reading its events will report why
-            yield writer, here, size
+            yield writer, here, CONFLUENT_HEADER.size
 
 
 WriterSearch = OneWriter | ConfluentWriters
