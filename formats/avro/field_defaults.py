@@ -7,12 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from ..core.columns import Misfit
-from ..core.scalars import check_boolean, check_integer
+from ..core.scalars import check_boolean, check_integer, check_string
 from . import schema_model as avro
 from .cells import write_block, write_bytes, write_varint
 
-INT_BITS = {"int": 32, "long": 64}
-"""The size of each type of whole numbers."""
+_INT_BITS = {"int": 32, "long": 64}
 
 WRONG_DEFAULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """Errors that a default of another shape than its type may cause."""
@@ -46,8 +45,8 @@ def write_default(node: avro.Node, default: Any) -> bytes:
 
 
 def _write_primitive(name: str, default: Any) -> bytes:
-    if name in INT_BITS:
-        return write_varint(check_integer(default, INT_BITS[name], name))
+    if name in _INT_BITS:
+        return write_varint(check_integer(default, _INT_BITS[name], name))
     match name:
         case "null" if default is None:
             return b""
@@ -56,5 +55,5 @@ def _write_primitive(name: str, default: Any) -> bytes:
         case "float" | "double" if type(default) in (int, float):
             return struct.pack("<f" if name == "float" else "<d", default)
         case "bytes" | "string":
-            return write_bytes(default.encode("latin-1" if name == "bytes" else "utf-8"))
+            return write_bytes(check_string(default).encode("latin-1" if name == "bytes" else "utf-8"))
     raise Misfit("it is of another type")

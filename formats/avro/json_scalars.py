@@ -14,7 +14,6 @@ Format json has the same values for the same columns.
 from __future__ import annotations
 
 import base64
-import struct
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -24,8 +23,6 @@ import numpy as np
 
 from ..core.columns import Misfit, NumberText
 from ..core.scalars import (
-    check_boolean,
-    check_integer,
     check_string,
     decode_base64,
     format_date,
@@ -40,7 +37,7 @@ from ..core.scalars import (
 )
 from . import schema_model as avro
 from .cells import write_bytes, write_varint
-from .field_defaults import INT_BITS
+from .field_defaults import write_default
 from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
@@ -114,13 +111,8 @@ def make_datum_writer(node: Scalar) -> FromJson:
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
-        packed = "<f" if node.name == "float" else "<d"
-        return lambda value: struct.pack(packed, read_floating(value, node.name))
-    if node.name in INT_BITS:
-        return lambda value: write_varint(check_integer(value, INT_BITS[node.name], node.name))
-    if node.name == "boolean":
-        return lambda value: b"\1" if check_boolean(value) else b"\0"
-    return lambda value: write_bytes(check_string(value).encode())
+        return lambda value: write_default(node, read_floating(value, node.name))
+    return lambda value: write_default(node, value)
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:
