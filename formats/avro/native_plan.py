@@ -40,12 +40,8 @@ def plan_column(writer: avro.Node, column: Column, nullable: bool) -> Plan:
         value, plan = plan_column(writer.values, column.value, column.value_nullable)
         return ("map", column.type, nullable, key, value), make_value({"map": plan})
     if isinstance(writer, avro.Primitive | avro.Fixed | avro.Enum) and type(column) is Leaf:
-        match column.native:
-            case ("days",):
-                return ("days", column.type, nullable), _plan_scalar(writer, column)
-            case ("moment", _):
-                return ("moment", column.type, nullable, 1), _plan_scalar(writer, column)
-        return ("leaf", column.type, nullable), _plan_scalar(writer, column)
+        kind = column.native[0] if column.native and column.native[0] in ("days", "moment") else "leaf"
+        return (kind, column.type, nullable, 1), _plan_scalar(writer, column)  # 1: a moment's unit is microseconds
     raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
 
 

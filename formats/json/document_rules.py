@@ -59,7 +59,8 @@ def convert_to_draft4(value: Any) -> Any:
     """Convert a schema of draft 3 to draft 4."""
     if not isinstance(value, dict):
         return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
-    converted = value | _map_values(convert_to_draft4, _select_inner(value))
+    plain = {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
+    converted = value | _map_values(convert_to_draft4, plain)
     for key in BY_NAME:
         if inner := _read_by_name(value, key):
             converted[key] = _map_values(convert_to_draft4, inner)
@@ -87,10 +88,6 @@ def convert_to_draft4(value: Any) -> Any:
         if {} not in choices:
             converted["anyOf"] = choices
     return converted
-
-
-def _select_inner(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
 
 
 def _read_by_name(value: dict[str, Any], key: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ pub enum Skip {
     Union(Vec<Skip>),
     Record(Vec<Skip>),
     /// A value with some records that contain themselves or each other.
-    Among(Vec<Vec<Skip>>, Box<Skip>),
+    Among(Box<(Vec<Vec<Skip>>, Skip)>),
     /// One of these records, by its place.
     Again(usize),
 }
@@ -211,13 +211,8 @@ impl<'a> Cursor<'a> {
 }
 
 impl Skip {
-    #[inline]
-    fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
-        self.skip_among(cursor, &[], DEEPEST)
-    }
-
-    /// `records` are those of the value around this one.
-    fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
+    /// `records` are those of the value around this one, `depth` how many of them may still be entered.
+    fn skip(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
             Skip::Boolean => cursor.boolean().map(|_| ()),
@@ -229,21 +224,21 @@ impl Skip {
                 let symbol = cursor.long()?;
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
-            Skip::Array(item) => cursor.items(|cursor| item.skip_among(cursor, records, depth)),
+            Skip::Array(item) => cursor.items(|cursor| item.skip(cursor, records, depth)),
             Skip::Map(item) => cursor.items(|cursor| {
                 cursor.bytes()?;
-                item.skip_among(cursor, records, depth)
+                item.skip(cursor, records, depth)
             }),
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
-                branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
+                branches.get(branch).ok_or(Reject)?.skip(cursor, records, depth)
             }
-            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
-            Skip::Among(records, value) => value.skip_among(cursor, records, DEEPEST),
+            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor, records, depth)),
+            Skip::Among(inner) => inner.1.skip(cursor, &inner.0, DEEPEST),
             Skip::Again(place) => {
                 let left = depth.checked_sub(1).ok_or(Reject)?;
                 let fields = records.get(*place).ok_or(Reject)?;
-                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
+                fields.iter().try_for_each(|field| field.skip(cursor, records, left))
             }
         }
     }
@@ -254,7 +249,7 @@ impl Record {
     fn read(&self, cursor: &mut Cursor, columns: &mut Struct) -> Accept<()> {
         for step in &self.steps {
             match step {
-                Step::Skip(skip) => skip.skip(cursor)?,
+                Step::Skip(skip) => skip.skip(cursor, &[], DEEPEST)?,
                 Step::Read(place, value) => value.read(cursor, &mut columns.fields[*place])?,
             }
         }

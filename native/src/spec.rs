@@ -24,10 +24,6 @@ pub fn unsupported(text: impl Into<String>) -> PyErr {
     PyValueError::new_err(text.into())
 }
 
-fn deeper(depth: usize) -> PyResult<usize> {
-    if depth >= DEEPEST { Err(unsupported("the types are nested too deeply")) } else { Ok(depth + 1) }
-}
-
 fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
@@ -44,11 +40,13 @@ pub fn structure(spec: &Bound<PyTuple>) -> PyResult<Struct> {
 }
 
 fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
-    let depth = deeper(depth)?;
+    if depth == DEEPEST {
+        return Err(unsupported("the types are nested too deeply"));
+    }
     let kind: String = item(spec, 0)?;
     let data_type = imported_type(&spec.get_item(1)?)?;
     let nullable: bool = item(spec, 2)?;
-    let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth);
+    let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth + 1);
     if kind == "defaulted" {
         let mut column = inner(3)?;
         column.defaulted = true;
@@ -80,7 +78,7 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("struct", DataType::Struct(_)) => {
             let names: Vec<String> = item(spec, 3)?;
             let specs: Vec<Bound<PyTuple>> = item(spec, 4)?;
-            let fields = specs.iter().map(|each| column(each, depth)).collect::<PyResult<Vec<_>>>()?;
+            let fields = specs.iter().map(|each| column(each, depth + 1)).collect::<PyResult<Vec<_>>>()?;
             Store::Struct(Struct { rows: 0, fields, names: Names::new(names) })
         }
         ("constant", _) => Store::Constant(0, imported_array(&spec.get_item(3)?)?),
