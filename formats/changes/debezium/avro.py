@@ -24,7 +24,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError, shorten
 
 from ...avro import schema_model as avro
 from ...avro.binary import read_whole
@@ -60,8 +60,6 @@ from .writing import Envelope, EnvelopeEncoder, check_writable
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
 
-_SHOWN = 200
-
 
 def read_schemas(text: str) -> str:
     """Return the property's text if it is JSON, else the content of the file that it names.
@@ -75,10 +73,9 @@ def read_schemas(text: str) -> str:
         content = _read_content(text)
         json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidOptionError(
-            f"'{AVRO_SCHEMAS}'='{shown}' should be JSON, or the path of a regular file with JSON of at most "
+            f"'{AVRO_SCHEMAS}'='{shorten(text)}' should be JSON, or the path of a regular file with JSON of at most "
             f"{LARGEST_FILE:,} bytes, which is read where the query is planned: {reason}."
         ) from None
     return content
