@@ -18,8 +18,8 @@ from .core.events import EventBuffer, EventPositions
 _log = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
-Spec = tuple[Any, ...]
-"""A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
+Spec = Any
+"""Describes a column or a plan as nested dicts and sequences, which `native/src/spec.rs` reads."""
 
 
 NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
@@ -101,10 +101,7 @@ def merge_with_reference(
             problems.add(int(here[position]), reason)
     is_read = np.ones(len(payloads), np.bool_)
     is_read[positions] = False
-    order = np.empty(len(payloads), np.int64)
-    order[is_read] = np.arange(len(payloads) - len(positions))
-    order[positions] = np.arange(len(payloads) - len(positions), len(payloads))
-    indices = pa.array(order)
+    indices = pa.array(np.argsort(np.concatenate([np.flatnonzero(is_read), positions])))
     return [
         pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
         for column, ours in enumerate(accepted)

@@ -121,34 +121,26 @@ _PRIMITIVES: dict[str, Reader] = {
 }
 
 
-def make_skipping_reader(node: avro.Node) -> Reader:
-    """Return a reader that skips values of a type that are not wanted."""
-    return _Unwanted().read(node)
+def make_skipping_reader(node: avro.Node, records: dict[int, Reader] | None = None) -> Reader:
+    """Return a reader that skips values of a type that are not wanted. `records` are readers of records, by their ids.
 
-
-class _Unwanted:
-    """Makes one reader for each record. Where a record would contain itself, values are skipped in a loop."""
-
-    def __init__(self) -> None:
-        self._inside: list[avro.Record] = []
-        self._records: dict[int, Reader] = {}
-
-    def read(self, node: avro.Node) -> Reader:
-        if isinstance(node, avro.Record):
-            if id(node) not in self._records:
-                if any(node is outer for outer in self._inside):
-                    return _make_skipper(node)
-                self._inside.append(node)
-                self._records[id(node)] = make_record_reader([(self.read(field.type), False) for field in node.fields])
-                self._inside.pop()
-            return self._records[id(node)]
-        if isinstance(node, avro.Array):
-            return make_array_reader(node, self.read(node.items))
-        if isinstance(node, avro.Map):
-            return make_map_reader(self.read(node.values))
-        if isinstance(node, avro.Union):
-            return make_union_reader([self.read(branch) for branch in node.branches])
-        return make_scalar_reader(node)
+    Records that contain themselves are skipped in a loop.
+    """
+    records = {} if records is None else records
+    if isinstance(node, avro.Record):
+        if node.recursive:
+            return _make_skipper(node)
+        if id(node) not in records:
+            fields = [make_skipping_reader(field.type, records) for field in node.fields]
+            records[id(node)] = make_record_reader([(field, False) for field in fields])
+        return records[id(node)]
+    if isinstance(node, avro.Array):
+        return make_array_reader(node, make_skipping_reader(node.items, records))
+    if isinstance(node, avro.Map):
+        return make_map_reader(make_skipping_reader(node.values, records))
+    if isinstance(node, avro.Union):
+        return make_union_reader([make_skipping_reader(branch, records) for branch in node.branches])
+    return make_scalar_reader(node)
 
 
 def _make_skipper(record: avro.Record) -> Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,16 @@ def write_varint(number: int) -> bytes:
         zigzag >>= 7
     octets.append(zigzag)
     return bytes(octets)
+
+
+def write_bytes(octets: bytes) -> bytes:
+    """Write bytes, or a string as bytes, with their length before them."""
+    return write_varint(len(octets)) + octets
+
+
+def write_block(items: Sequence[bytes]) -> bytes:
+    """Write the items of an array or a map: one block of them, and the empty block that ends it."""
+    return b"".join([write_varint(len(items)), *items, b"\0"]) if items else b"\0"
 
 
 def write_varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:

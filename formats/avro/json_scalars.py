@@ -14,7 +14,6 @@ Format json has the same values for the same columns.
 from __future__ import annotations
 
 import base64
-import struct
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -24,8 +23,6 @@ import numpy as np
 
 from ..core.columns import Misfit, NumberText
 from ..core.scalars import (
-    check_boolean,
-    check_integer,
     check_string,
     decode_base64,
     format_date,
@@ -39,14 +36,14 @@ from ..core.scalars import (
     shorten_value,
 )
 from . import schema_model as avro
-from .cells import write_varint
+from .cells import write_bytes, write_varint
+from .field_defaults import write_default
 from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
 FromJson = Callable[[Any], bytes]
 
 _MICROS_PER_MILLI = 1000
-_INT_BITS = {"int": 32, "long": 64}
 
 
 def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
@@ -114,13 +111,8 @@ def make_datum_writer(node: Scalar) -> FromJson:
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
-        packed = "<f" if node.name == "float" else "<d"
-        return lambda value: struct.pack(packed, read_floating(value, node.name))
-    if node.name in _INT_BITS:
-        return lambda value: write_varint(check_integer(value, _INT_BITS[node.name], node.name))
-    if node.name == "boolean":
-        return lambda value: b"\1" if check_boolean(value) else b"\0"
-    return lambda value: _prefix_length(check_string(value).encode())
+        return lambda value: write_default(node, read_floating(value, node.name))
+    return lambda value: write_default(node, value)
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:
@@ -145,16 +137,12 @@ def _write_uuid(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
         octets = uuid.UUID(text).bytes
     except ValueError:
         raise Misfit(f"the string '{shorten_value(text)}' is not a UUID") from None
-    return octets if isinstance(node, avro.Fixed) else _prefix_length(text.encode())
+    return octets if isinstance(node, avro.Fixed) else write_bytes(text.encode())
 
 
 def _write_sized(node: avro.Primitive | avro.Fixed, octets: bytes) -> bytes:
     if not isinstance(node, avro.Fixed):
-        return _prefix_length(octets)
+        return write_bytes(octets)
     if len(octets) != node.size:
         raise Misfit(f"it has {len(octets)} bytes, which does not fit {describe_type(node)}")
     return octets
-
-
-def _prefix_length(octets: bytes) -> bytes:
-    return write_varint(len(octets)) + octets

@@ -191,10 +191,10 @@ def _make_floating(path: str, data_type: T.DataType) -> Column:
     """Return a column that reads whole numbers as floating-point numbers."""
     arrow_type = find_arrow_type(data_type)
 
-    def store(values: Sequence[int | None]) -> pa.Array:
+    def convert_all(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
 
-    return Leaf(path, arrow_type, _keep, store=store, native=_PLAIN)
+    return Leaf(path, arrow_type, float, fast=convert_all, native=_PLAIN)
 
 
 def _make_string(path: str, data_type: T.DataType) -> Column:
@@ -210,10 +210,7 @@ def decode_text(value: bytes) -> str:
 
 
 def _make_uuid(path: str, data_type: T.DataType) -> Column:
-    def store(values: Sequence[bytes | None]) -> pa.Array:
-        return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
-
-    return Leaf(path, pa.string(), _keep, store=store, native=("uuid",))
+    return Leaf(path, pa.string(), lambda value: str(uuid.UUID(bytes=value)), kinds=frozenset(), native=("uuid",))
 
 
 def _make_moment(path: str, data_type: T.DataType, unit: int) -> Column:

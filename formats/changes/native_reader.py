@@ -115,8 +115,7 @@ class EnvelopeColumns:
             return _find_operations(rows)
         if name == "unavailable":
             # The reference reads events with such columns, which are among the suspects.
-            zeros = pa.py_buffer(bytes(4 * (len(rows) + 1)))
-            offsets = pa.Array.from_buffers(pa.int32(), len(rows) + 1, [None, zeros])
+            offsets = pa.array(np.zeros(len(rows) + 1, np.int32))
             return pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=type)
         if name not in ("position", MARKS.name):
             return rows.column(name)

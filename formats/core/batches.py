@@ -76,14 +76,22 @@ class _Expansion:
     """Counts how many bytes a decoder's compressed events had when stored, and have since."""
 
     def __init__(self) -> None:
-        self.counted = 0, 0
-        """The bytes when stored, and after decompression."""
         self.largest = LARGEST_EXPANSION
+        self._counted = 0, 0
+        """The bytes when stored, and after decompression."""
+        self.begin_batch()
 
-    def add(self, stored: int, decompressed: int) -> None:
-        """Count an event. Raises UnsupportedOperationError if the events together are a compression bomb."""
-        before, after = self.counted[0] + stored, self.counted[1] + decompressed
-        self.counted = before, after
+    def begin_batch(self) -> None:
+        """Count the events of a batch, which may keep LARGEST_BATCH bytes."""
+        self._before_batch, self._left = self._counted, LARGEST_BATCH
+
+    def add(self, stored: int, decompressed: int, kept: int) -> None:
+        """Count an event. Raises UnsupportedOperationError if the events together are a compression bomb, or Overfull.
+
+        `kept`: how many of its bytes the batch keeps. The events of a batch that is overfull come again, in parts.
+        """
+        before, after = self._counted[0] + stored, self._counted[1] + decompressed
+        self._counted = before, after
         if after > max(FREE_EXPANSION, self.largest * before):
             raise UnsupportedOperationError(
                 f"the events of a task have {after} bytes after decompression, and {before} before. "
@@ -92,20 +100,9 @@ class _Expansion:
                 f"the read option 'max-expansion', now {self.largest}, to more. Or read a smaller range of the stream, "
                 "or leave these events out with its start and end"
             )
-
-
-class _Room:
-    """Counts how many bytes of LARGEST_BATCH are left."""
-
-    def __init__(self, expansion: _Expansion) -> None:
-        self._left = LARGEST_BATCH
-        self.expansion, self._counted = expansion, expansion.counted
-
-    def take(self, size: int) -> None:
-        """Take some of the bytes that are left. Raises Overfull if there are fewer."""
-        self._left -= size
+        self._left -= kept
         if self._left < 0:
-            self.expansion.counted = self._counted  # these events come again, in parts
+            self._counted = self._before_batch
             raise Overfull
 
 
@@ -147,14 +144,14 @@ class BatchDecoder(ABC):
         pieces: list[list[pa.Array]] = []
         order: list[EventPositions] = []
         reasons: dict[int, str] = {}
-        room = _Room(self.expansion)
+        self.expansion.begin_batch()
         sources = 0
         for positions, source in self._group_by_source(events, reasons):
             sources += 1
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
                 group = group.skip_first(HEADER_LENGTH)
-            for begin, payloads in _split_into_pieces(group, source, positions, reasons, room):
+            for begin, payloads in _split_into_pieces(group, source, positions, reasons, self.expansion):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
                 here = positions[begin : begin + len(payloads)]
@@ -288,11 +285,11 @@ def _group_by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Itera
 
 
 def _split_into_pieces(
-    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], expansion: _Expansion
 ) -> Iterator[tuple[int, EventBuffer]]:
     """Split the events into decompressed pieces. Yields the position of each piece's first event in the group."""
     if source.codec.compressed:
-        yield from _decompress_pieces(group, source, positions, reasons, room)
+        yield from _decompress_pieces(group, source, positions, reasons, expansion)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
@@ -305,7 +302,7 @@ def _split_into_pieces(
 
 
 def _decompress_pieces(
-    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], expansion: _Expansion
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0
@@ -316,10 +313,9 @@ def _decompress_pieces(
         except Undecodable as error:
             reasons[int(positions[position])] = str(error)
             payload, size_now = b"", error.decompressed
-        room.expansion.add(len(stored), size_now)
+        expansion.add(len(stored), size_now, len(payload))
         payloads.append(payload)
         size += len(payload)
-        room.take(len(payload))
         if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
             yield begin, EventBuffer.of(payloads)
             begin, size, payloads = position + 1, 0, []

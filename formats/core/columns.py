@@ -88,12 +88,12 @@ class Leaf(Column):
     """Builds a column of plain values.
 
     `kinds`: the Python types that `fast` handles, None if the parser yields no others. `fast` converts all values
-    and raises if one does not fit. `exact` turns one value into one that `store` (by default `pa.array`) takes, or
-    raises Misfit; it must agree with `fast` wherever both succeed. `native` tells the native plans how the native
-    decoder builds the same column; None if it cannot.
+    and raises if one does not fit. `exact` turns one value into one that Arrow takes, or raises Misfit; it must agree
+    with `fast` wherever both succeed. `native` tells the native plans how the native decoder builds the same column;
+    None if it cannot.
     """
 
-    def __init__(  # noqa: PLR0913  (four of them by keyword)
+    def __init__(
         self,
         path: str,
         arrow_type: pa.DataType,
@@ -101,15 +101,13 @@ class Leaf(Column):
         *,
         fast: Callable[[Sequence[Any]], pa.Array] | None = None,
         kinds: frozenset[type] | None = None,
-        store: Callable[[Sequence[Any]], pa.Array] | None = None,
         native: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(path, arrow_type)
         self.about = ""
         """What messages add to the reason why a value does not fit, such as the types concerned."""
         self.native = native
-        self._store = store or (lambda values: pa.array(values, arrow_type))
-        self._fast = fast or self._store
+        self._fast = fast or (lambda values: pa.array(values, arrow_type))
         self._exact = exact
         self._kinds = kinds
 
@@ -119,7 +117,7 @@ class Leaf(Column):
                 return self._fast(values)
             except _CONVERSION_ERRORS:
                 pass  # One of them does not fit; which one is found below.
-        return self._store(self.convert_each(self._convert_one, values, rows, problems))
+        return pa.array(self.convert_each(self._convert_one, values, rows, problems), self.type)
 
     def _convert_one(self, value: Any) -> Any:
         if value is NEGATIVE_ZERO and not pa.types.is_floating(self.type):

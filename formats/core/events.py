@@ -19,7 +19,7 @@ from pyspark_pravega import native
 EventPositions = npt.NDArray[np.int64]
 
 _INLINE = 12
-"""Arrow keeps values up to this length inside the 16 bytes of a view."""
+"""Arrow keeps values up to this length inside the 16 bytes of a view. Making such views would take long."""
 _LARGEST_BUFFER = 2**31 - 1
 """Offsets of Arrow views, and of binary arrays, are int32."""
 _NUMBERS: EventPositions = np.arange(1 << 16)
@@ -113,33 +113,26 @@ class EventBuffer:
         return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
 
     def to_arrow(self) -> pa.BinaryArray:
-        """Return all payloads as one binary array: views over the buffer, compacted by Arrow in one pass.
+        """Return all payloads as one binary array, copied by Arrow in one pass.
 
         Raises ValueError if the buffer is 2 GiB or more.
         """
-        count = len(self)
         buffer = pa.py_buffer(self.data)
         if buffer.size > _LARGEST_BUFFER:
             raise ValueError(f"a buffer of {buffer.size} bytes is too large; it must be below 2 GiB")
-        if count == 0:
-            return pa.array([], pa.binary())
-        data = np.frombuffer(buffer, np.uint8) if buffer.size else np.zeros(0, np.uint8)
-        # A view is {length, first 4 bytes, buffer number, offset}, or {length, up to 12 bytes} when short.
-        # The first bytes of long values only serve comparisons and are left out: these views never leave this function.
-        views = np.zeros((count, 4), np.int32)
-        views[:, 0] = self.lengths
-        views[:, 3] = self.starts
-        short = np.flatnonzero(self.lengths <= _INLINE)
-        if len(short):
-            lanes = np.arange(_INLINE)
-            if data.size:
-                positions = np.minimum(self.starts[short, None] + lanes, data.size - 1)
-                inline = np.where(lanes < self.lengths[short, None], data[positions], 0).astype(np.uint8)
-            else:
-                inline = np.zeros((len(short), _INLINE), np.uint8)
-            views.view(np.uint8).reshape(count, 16)[short, 4:] = inline
-        array = pa.Array.from_buffers(pa.binary_view(), count, [None, pa.py_buffer(views), buffer])
-        return array.cast(pa.binary())
+        if len(self) and int(self.lengths.min()) > _INLINE:
+            # A view is {length, first 4 bytes, buffer number, offset}. The first bytes only serve comparisons and are
+            # left out: these views never leave this function.
+            views = np.zeros((len(self), 4), np.int32)
+            views[:, 0] = self.lengths
+            views[:, 3] = self.starts
+            array = pa.Array.from_buffers(pa.binary_view(), len(self), [None, pa.py_buffer(views), buffer])
+            return array.cast(pa.binary())
+        # Every second value is an event; the others are what lies between them, and are never read.
+        bounds = np.column_stack([self.starts, self.starts + self.lengths]).astype(np.int32)
+        count = max(bounds.size - 1, 0)
+        values = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), buffer])
+        return values.take(pa.array(np.arange(0, count, 2)))
 
 
 def find_texts(events: EventBuffer, texts: Sequence[bytes]) -> EventPositions:

@@ -8,10 +8,9 @@ picklable parts (schemas, texts and a function that looks encoding ids up).
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Protocol
 
@@ -201,8 +200,7 @@ def find_format(name: str) -> Format:
     location = FORMATS.get(name)
     if location is None:
         return _installed_format(name)
-    module_name, _, class_name = location.partition(":")
-    format: Format = getattr(importlib.import_module(module_name), class_name)()
+    format: Format = EntryPoint(name, location, ENTRY_POINTS).load()()
     return format
 
 
@@ -223,10 +221,8 @@ def list_format_names() -> list[str]:
 
 @functools.cache
 def _installed_format(name: str) -> Format:
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name.lower() == name:
-            break
-    else:
+    point = next((point for point in entry_points(group=ENTRY_POINTS) if point.name.lower() == name), None)
+    if point is None:
         raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(list_format_names())}")
     try:
         format = point.load()()

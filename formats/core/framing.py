@@ -53,33 +53,34 @@ def find_common_encoding_id(events: EventBuffer) -> int | None:
 
 def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, str]]:
     """Return the encoding id of each event, -1 if it has none, and why events have none."""
+    ids = read_ids(events, PROTOCOL_BYTE)
+    ids[ids >= 1 << 31] = -1
+    unframed = np.flatnonzero(ids < 0).tolist()
+    return ids, {index: _explain_unframed(bytes(events.payload(index)[:HEADER_LENGTH])) for index in unframed}
+
+
+def read_ids(events: EventBuffer, first_byte: int) -> EventPositions:
+    """Return the big-endian number in the four bytes after the first one; -1 for events that do not begin so."""
     ids = np.full(len(events), -1, np.int64)
-    reasons: dict[int, str] = {}
-    long_enough = np.flatnonzero(events.lengths >= HEADER_LENGTH)
-    if len(long_enough):
-        data = np.frombuffer(events.data, np.uint8)
-        begin = events.starts[long_enough]
-        framed = data[begin] == PROTOCOL_BYTE
-        value = np.zeros(len(begin), np.uint32)
-        for position in range(1, HEADER_LENGTH):
-            value = (value << np.uint32(8)) | data[begin + position]
-        signed = value.view(np.int32).astype(np.int64)
-        ids[long_enough] = np.where(framed & (signed >= 0), signed, -1)
-        for index in long_enough[~framed].tolist():
-            byte = int(data[events.starts[index]])
-            reasons[index] = f"its first byte is 0x{byte:02x}, not the 0x01 of a registry header"
-            if byte == 0:
-                reasons[index] += ", but the zero byte of Confluent's or Apicurio's framing"
-        for index in long_enough[framed & (signed < 0)].tolist():
-            reasons[index] = "the encoding id in its registry header is negative"
-    for index in np.flatnonzero(events.lengths < HEADER_LENGTH).tolist():
-        length = int(events.lengths[index])
-        reasons[index] = (
-            "it is empty"
-            if length == 0
-            else f"it has {length} bytes, fewer than the {HEADER_LENGTH} of a registry header"
-        )
-    return ids, reasons
+    positions = np.flatnonzero(events.lengths >= HEADER_LENGTH)
+    if len(positions):
+        octets, starts = np.frombuffer(events.data, np.uint8), events.starts[positions]
+        numbers = np.zeros(len(starts), np.int64)
+        for place in range(1, HEADER_LENGTH):
+            numbers = numbers << 8 | octets[starts + place]
+        ids[positions] = np.where(octets[starts] == first_byte, numbers, -1)
+    return ids
+
+
+def _explain_unframed(header: bytes) -> str:
+    if not header:
+        return "it is empty"
+    if len(header) < HEADER_LENGTH:
+        return f"it has {len(header)} bytes, fewer than the {HEADER_LENGTH} of a registry header"
+    if header[0] == PROTOCOL_BYTE:
+        return "the encoding id in its registry header is negative"
+    reason = f"its first byte is 0x{header[0]:02x}, not the 0x01 of a registry header"
+    return f"{reason}, but the zero byte of Confluent's or Apicurio's framing" if header[0] == 0 else reason
 
 
 def describe_foreign_framing(event: bytes) -> str | None:

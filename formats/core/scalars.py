@@ -21,6 +21,9 @@ _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
 _DAYS_OF_CYCLE = 146_097
 _EXACT = Context(prec=38, traps=[Inexact])
+_MOST_PLACES = 30
+"""More digits before or after the point than any time has."""
+_BEYOND = 10**_MOST_PLACES
 
 FIRST_DAY, LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -270,6 +273,28 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
         return number.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
     except Inexact:
         raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}") from None
+
+
+def scale_number(value: int | NumberText, unit: int) -> tuple[int, bool]:
+    """Return a number times a whole number, rounded down, and whether that is exact.
+
+    Where the number is beyond all times, so is the result.
+    """
+    if isinstance(value, int):
+        return value * unit, True
+    try:
+        number = Decimal(value.decode())
+    except InvalidOperation:
+        return _BEYOND, True
+    if number.is_zero():
+        return 0, True
+    if number.adjusted() > _MOST_PLACES:
+        return _BEYOND, True
+    if number.adjusted() < -_MOST_PLACES:
+        return (-1 if number < 0 else 0), False
+    numerator, denominator = number.as_integer_ratio()
+    scaled, rest = divmod(numerator * unit, denominator)
+    return scaled, rest == 0
 
 
 def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int) -> Decimal:

@@ -8,12 +8,9 @@ from typing import Generic, NoReturn, TypeVar
 
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError
+from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError, shorten
 
 Result = TypeVar("Result")
-
-_SHOWN = 200
-"""Characters of a type in a message."""
 
 
 def join_path(path: str, name: str) -> str:
@@ -125,10 +122,9 @@ class SparkTypeVisitor(ABC, Generic[Result]):
 def _describe_type(data_type: T.DataType) -> str:
     # Interval types without fields and user-defined types have no usable simple string.
     try:
-        text = data_type.simpleString()
+        return shorten(data_type.simpleString())
     except Exception:
         return type(data_type).__name__
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 WHY_UNSUPPORTED: dict[str, str] = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, TimeType
 
 from .columns import Leaf, Misfit, NumberText
-from .scalars import shorten_value
+from .scalars import scale_number, shorten_value
 from .writing import Cells, Rows
 
 TIME_OF_DAY = pa.time64("ns")
@@ -31,8 +30,6 @@ UNITS = MappingProxyType({"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1})
 
 _DAY = 86_400 * UNITS["s"]
 _TEXT = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?", re.ASCII)
-_MOST_PLACES = 30
-"""More digits after the point than any time of day has."""
 
 
 def count_digits(data_type: DataType) -> int:
@@ -85,21 +82,9 @@ def parse_time_of_day(text: str) -> int:
 
 
 def count_nanos(value: int | NumberText, unit: int) -> int:
-    """Return a count since midnight in nanoseconds. `unit`: the nanoseconds in one.
-
-    Raises Misfit for a count outside a day, or with digits beyond nanoseconds.
-    """
-    if isinstance(value, int):
-        return value * unit
-    try:
-        number = Decimal(value.decode())
-    except InvalidOperation:
-        number = Decimal(_DAY)
-    if not number.is_zero() and not -_MOST_PLACES < number.adjusted() < _MOST_PLACES:
-        raise Misfit(f"the number {shorten_value(value)} is not a time of day, from 00:00:00 to before 24:00:00")
-    numerator, denominator = number.as_integer_ratio()
-    nanos, rest = divmod(numerator * unit, denominator)
-    if rest:
+    """Return a count of units, each of some nanoseconds, in nanoseconds. Raises Misfit for digits beyond these."""
+    nanos, exact = scale_number(value, unit)
+    if not exact:
         raise Misfit(f"the number {shorten_value(value)} has digits beyond nanoseconds")
     return nanos
 

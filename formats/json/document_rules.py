@@ -59,7 +59,8 @@ def convert_to_draft4(value: Any) -> Any:
     """Convert a schema of draft 3 to draft 4."""
     if not isinstance(value, dict):
         return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
-    converted = value | _map_values(convert_to_draft4, _select_inner(value))
+    plain = {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
+    converted = value | _map_values(convert_to_draft4, plain)
     for key in BY_NAME:
         if inner := _read_by_name(value, key):
             converted[key] = _map_values(convert_to_draft4, inner)
@@ -89,10 +90,6 @@ def convert_to_draft4(value: Any) -> Any:
     return converted
 
 
-def _select_inner(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
-
-
 def _read_by_name(value: dict[str, Any], key: str) -> dict[str, Any]:
     inner = value.get(key)
     return inner if isinstance(inner, dict) else {}
@@ -111,16 +108,14 @@ def _list_choices(kind: Any) -> list[Any]:
     return [{} if choice == "any" else {"type": choice} if isinstance(choice, str) else choice for choice in kinds]
 
 
-_DRAFTS = (
-    ("draft-03", ("Draft4Validator",)),
-    ("draft-04", ("Draft4Validator",)),
-    ("draft-05", ("Draft4Validator",)),
-    ("draft-06", ("Draft6Validator",)),
-    ("draft-07", ("Draft7Validator",)),
-    ("2019-09", ("Draft201909Validator",)),
-    ("2020-12", ("Draft202012Validator",)),
-)
-"""The validators for each `$schema`."""
+_DRAFTS = {
+    **dict.fromkeys(("draft-03", "draft-04", "draft-05"), "Draft4Validator"),
+    "draft-06": "Draft6Validator",
+    "draft-07": "Draft7Validator",
+    "2019-09": "Draft201909Validator",
+    "2020-12": "Draft202012Validator",
+}
+"""The validator for each `$schema`."""
 
 _OLD = ("Draft7Validator", "Draft4Validator")
 _NEW = "Draft202012Validator"
@@ -187,15 +182,15 @@ def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
             "jsonschema-rs, which checks it, is missing; install it on all machines"
         ) from None
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
-    named = next((names for sign, names in _DRAFTS if sign in draft), None)
+    named = next((name for sign, name in _DRAFTS.items() if sign in draft), None)
     old = "draft-03" in draft or (named is None and is_draft3(root))
     if isinstance(root, dict):
         root = {key: inner for key, inner in root.items() if key != "$schema"}
     if old:
-        root, named = convert_to_draft4(root), ("Draft4Validator",)
+        root, named = convert_to_draft4(root), "Draft4Validator"
     validators: list[jsonschema_rs.Validator] = []
     reasons: list[str] = []
-    for name in named or (*_OLD, _NEW):
+    for name in (named,) if named else (*_OLD, _NEW):
         if name in _OLD and validators:
             continue  # draft 4 stands for drafts before 7, and is tried only where draft 7 does not accept the schema
         try:

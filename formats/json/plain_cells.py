@@ -180,7 +180,7 @@ def make_timestamp_cells(path: str, zone: str | None, timestamps: str) -> JsonCe
         text = micros.view(pa.timestamp("us", zone)).cast(pa.large_string())
         return _quote(pc.replace_substring(text, " ", "T").cast(BINARY))
 
-    native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
+    native = {"moment": zone is not None} if timestamps == ISO else {"epoch": EPOCH_UNITS[timestamps]}
     return LeafCells(path, write, native)
 
 
@@ -198,13 +198,13 @@ def make_time_cells(path: str, data_type: T.DataType, timestamps: str) -> JsonCe
 
 
 LEAVES: dict[type[T.DataType], tuple[WriteValues, Spec]] = {
-    T.BooleanType: (_write_booleans, ("boolean",)),
-    T.IntegralType: (_write_digits, ("integer",)),
-    T.DecimalType: (_write_digits, ("decimal",)),
-    T.FloatType: (_write_floating, ("float",)),
-    T.DoubleType: (_write_floating, ("float",)),
-    T.StringType: (write_strings, ("text",)),
-    T.BinaryType: (_write_base64, ("base64",)),
-    T.DateType: (_write_dates, ("date",)),
+    T.BooleanType: (_write_booleans, "boolean"),
+    T.IntegralType: (_write_digits, "integer"),
+    T.DecimalType: (_write_digits, "decimal"),
+    T.FloatType: (_write_floating, "float"),
+    T.DoubleType: (_write_floating, "float"),
+    T.StringType: (write_strings, "text"),
+    T.BinaryType: (_write_base64, "base64"),
+    T.DateType: (_write_dates, "date"),
 }
 """What writes each type, and its kind for the native encoder."""

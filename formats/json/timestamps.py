@@ -9,7 +9,6 @@ A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-0
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,13 @@ from pyspark.sql.types import DataType
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Misfit, NumberText, describe_kind
 from ..core.format import Settings
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, make_moment_column, shorten_value
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, make_moment_column, scale_number, shorten_value
 from ..core.times_of_day import UNITS, count_nanos, make_time_column
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
 EPOCH_UNITS = {"epoch-seconds": 1_000_000, "epoch-millis": 1_000, "epoch-micros": 1}
 """The number of microseconds in each unit."""
-
-_MOST_DIGITS = 25
-"""More digits before the point than any timestamp has."""
 
 
 def read_timestamp_format(settings: Settings) -> str:
@@ -45,10 +41,9 @@ def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column
     def convert_one(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
             raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
-        text = value.decode() if isinstance(value, NumberText) else str(value)
-        micros = _scale(text, unit)
+        micros, _ = scale_number(value, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:
-            raise Misfit(f"the number {shorten_value(text)} ({timestamps}) is outside the years 0001 to 9999")
+            raise Misfit(f"the number {shorten_value(value)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
 
     def count(values: Sequence[Any]) -> pa.Array:
@@ -67,20 +62,6 @@ def make_counted_time_column(path: str, data_type: DataType, timestamps: str) ->
         return count_nanos(value, unit)
 
     return make_time_column(path, data_type, read, ("clock", unit, False, False))
-
-
-def _scale(text: str, unit: int) -> int:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return LAST_MICROS + 1
-    if number.is_zero() or number.adjusted() < -_MOST_DIGITS:
-        return -1 if number < 0 else 0
-    if number.adjusted() > _MOST_DIGITS:
-        return LAST_MICROS + 1
-    with localcontext() as context:
-        context.prec = len(text) + _MOST_DIGITS
-        return int((number * unit).to_integral_value(ROUND_FLOOR))
 
 
 def make_epoch_writer(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import IntEnum
+from enum import StrEnum, auto
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,12 @@ _NOTHING = make_constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
 
 
-class Nulls(IntEnum):
+class Nulls(StrEnum):
     """How a null is written."""
 
-    REFUSED = 0
-    WRITTEN = 1
-    LEFT_OUT = 2
+    REFUSED = auto()
+    WRITTEN = auto()
+    LEFT_OUT = auto()
     """Nothing, not even the name."""
 
 
@@ -78,11 +78,8 @@ class JsonEncoder(BatchEncoder):
         self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
 
     def _plan(self) -> Spec:
-        kind, *more = self._object.plan()
-        if self._wrapped:
-            [(_, *value)] = more[0]
-            return (b"", *value)
-        return (b"", False, kind, *more)
+        plan = _plan_member("", Nulls.REFUSED, self._object)
+        return plan["shape"]["object"][0] | {"begin": ""} if self._wrapped else plan
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
@@ -94,6 +91,11 @@ class JsonEncoder(BatchEncoder):
         if self._rules is not None:
             self._rules.check(written, len(self.header))
         return self.compress(written)
+
+
+def _plan_member(begin: str, nulls: Nulls, cells: JsonCells) -> Spec:
+    """Return the `Member` of `native/src/json_write.rs` for a column; `begin` is written before its values."""
+    return {"begin": begin, "missing": nulls, "shape": cells.plan()}
 
 
 class _Object(JsonCells):
@@ -112,7 +114,7 @@ class _Object(JsonCells):
             self._members.append((make_constant(begin.encode()), cells, nulls))
 
     def plan(self) -> Spec:
-        return ("object", [(begin.as_py(), int(nulls), *cells.plan()) for begin, cells, nulls in self._members])
+        return {"object": [_plan_member(begin.as_py().decode(), nulls, cells) for begin, cells, nulls in self._members]}
 
     def values(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         """Return the values of each member; null where one is left out."""
@@ -155,7 +157,7 @@ class _Array(JsonCells):
         self._nullable = _can_take_null(array.containsNull, items, self._element)
 
     def plan(self) -> Spec:
-        return ("list", (b"", int(self._nullable), *self._element.plan()))
+        return {"list": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._element)}
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = find_list_bounds(array)
@@ -172,7 +174,7 @@ class _Map(JsonCells):
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
     def plan(self) -> Spec:
-        return ("map", (b"", int(self._nullable), *self._value.plan()))
+        return {"map": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._value)}
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, entries = find_list_bounds(array)
@@ -210,7 +212,7 @@ def make_cells(
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
         return make_kept_cells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return LeafCells(path, write_finite, ("finite",))
+        return LeafCells(path, write_finite, "finite")
     if isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         return make_timestamp_cells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
     if is_time_of_day(data_type):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError, EncodeError, Message
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
@@ -31,7 +31,7 @@ from ..core.spark_types import fit_rows
 from ..core.writing import BINARY, BatchEncoder, make_constant, make_row_error
 from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
-from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
+from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_writer
 
 _DEEPEST = 100
 """Most levels of nested messages for Protobuf's readers, in this library and in Java."""
@@ -216,8 +216,8 @@ class ProtobufEncoder(BatchEncoder):
         fitted = fit_rows(struct, table)
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
-        self._setters = [
-            (column.name, fitted[column.name].nullable, make_setter(find_field(message, column), column.dataType))
+        self._writers = [
+            (column.name, fitted[column.name].nullable, make_writer(find_field(message, column), column.dataType))
             for column in struct.fields
         ]
 
@@ -237,16 +237,17 @@ class ProtobufEncoder(BatchEncoder):
         return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
     def _make_payload(self, row: int, values: Sequence[Any]) -> bytes:
-        message = self._class()
-        for (name, nullable, put), value in zip(self._setters, values, strict=True):
+        parts: dict[str, Any] = {}
+        for (name, nullable, write), value in zip(self._writers, values, strict=True):
             if value is None:
                 if nullable:
                     continue
                 raise make_row_error(row, name, "null, but the column is NOT NULL")
             try:
-                put(message, value)
-            except (ValueError, TypeError, OverflowError) as error:
+                parts[name] = write(value)
+            except (ValueError, TypeError) as error:
                 raise make_row_error(row, name, error) from None
+        message = self._make_message(row, parts)
         try:
             payload = bytes(message.SerializeToString(deterministic=True))
             if self._has_json_texts:
@@ -256,3 +257,12 @@ class ProtobufEncoder(BatchEncoder):
             reason = _explain_unreadable(error) if isinstance(error, DecodeError) else str(error)
             raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}") from None
         return payload
+
+    def _make_message(self, row: int, parts: dict[str, Any]) -> Message:
+        """Return the message with these fields. Raises InvalidRowError naming the one that does not fit."""
+        try:
+            return self._class(**parts)
+        except (ValueError, TypeError, OverflowError) as error:
+            for name in parts if len(parts) > 1 else ():
+                self._make_message(row, {name: parts[name]})
+            raise make_row_error(row, next(iter(parts)), error) from None

@@ -7,6 +7,7 @@ import binascii
 import functools
 import importlib
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor import Descriptor
@@ -42,7 +43,7 @@ def read_message_type(text: str) -> Descriptor:
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except (binascii.Error, DecodeError) as error:
         raise InvalidSchemaError(f"the Protobuf schema '{name}' is not a file descriptor set ({error})") from None
-    pool = _Files(name, files).pool()
+    pool = _make_pool(name, _collect_files(name, files))
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError:
@@ -56,76 +57,52 @@ def read_message_type(text: str) -> Descriptor:
         ) from None
 
 
-class _Files:
-    """Adds the files of a set to a pool, for one message, each after the files that it imports.
+_Files = dict[str, descriptor_pb2.FileDescriptorProto]
+"""Files by their names."""
 
-    Files that hold only options, like those of code generators and validators, are usually left out of sets. Missing
-    files are not imported, and only a missing type makes the schema unusable.
+
+def _collect_files(message: str, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> _Files:
+    """Return the files of a set, and those of Google that they import. Raises InvalidSchemaError for twins."""
+    collected: _Files = {}
+    for file in files:
+        if collected.setdefault(file.name, file) != file:
+            raise InvalidSchemaError(f"the Protobuf schema '{message}' has two files named {file.name} that differ")
+    left = list(collected.values())
+    while left:
+        for name in left.pop().dependency:
+            if name in _MODULES and name not in collected:
+                collected[name] = descriptor_pb2.FileDescriptorProto()
+                importlib.import_module(_MODULES[name]).DESCRIPTOR.CopyToProto(collected[name])
+                left.append(collected[name])
+    return collected
+
+
+def _make_pool(message: str, files: _Files) -> DescriptorPool:
+    """Return a pool with all files, for one message. Raises InvalidSchemaError naming what is wrong or missing.
+
+    Files that hold only options, like those of code generators and validators, are usually left out of sets. A missing
+    file counts as empty, and only a missing type makes the schema unusable.
     """
-
-    def __init__(self, message: str, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
-        self._message = message
-        self._given: dict[str, descriptor_pb2.FileDescriptorProto] = {}
-        for file in files:
-            if self._given.setdefault(file.name, file) != file:
-                raise InvalidSchemaError(f"the Protobuf schema '{message}' has two files named {file.name} that differ")
-        self._pool = DescriptorPool()
-        self._added: set[str] = set()
-        self._missing: set[str] = set()
-
-    def pool(self) -> DescriptorPool:
-        """Return a pool with all files. Raises InvalidSchemaError naming what is wrong or missing."""
-        for name in self._given:
-            self._add(name, ())
-        return self._pool
-
-    def _add(self, name: str, within: tuple[str, ...]) -> None:
-        if name in self._added:
-            return
-        if name in within:
-            raise InvalidSchemaError(f"the Protobuf schema '{self._message}' has files that import each other: {name}")
-        file = self._file(name)
-        if file is None:
-            self._missing.add(name)
-            return
-        for needed in file.dependency:
-            self._add(needed, (*within, name))
+    try:
+        order = list(TopologicalSorter({name: file.dependency for name, file in files.items()}).static_order())
+    except CycleError as error:
+        names = ", ".join(sorted(set(error.args[1])))
+        raise InvalidSchemaError(f"the Protobuf schema '{message}' has files that import each other: {names}") from None
+    missing = ", ".join(sorted(set(order) - files.keys()))
+    pool = DescriptorPool()
+    for name in order:
+        file = files.get(name) or descriptor_pb2.FileDescriptorProto(name=name)
         try:
-            self._pool.AddSerializedFile(self._remove_missing(file).SerializeToString())
+            pool.AddSerializedFile(file.SerializeToString())
         except (TypeError, ValueError) as error:
-            if self._missing:
-                missing = ", ".join(sorted(self._missing))
-                raise InvalidSchemaError(
-                    f"the Protobuf schema '{self._message}' imports {missing}, which is not in its file descriptor set "
-                    f"({error}); register it with a set that has all files"
-                ) from None
-            raise InvalidSchemaError(
-                f"the Protobuf schema '{self._message}' is invalid in file {name}: {error}"
-            ) from None
-        self._added.add(name)
-
-    def _file(self, name: str) -> descriptor_pb2.FileDescriptorProto | None:
-        """Return a file of the set or of Google's, None if there is no such file."""
-        if name in self._given:
-            return self._given[name]
-        module = _MODULES.get(name)
-        if module is None:
-            return None
-        file = descriptor_pb2.FileDescriptorProto()
-        importlib.import_module(module).DESCRIPTOR.CopyToProto(file)
-        return file
-
-    def _remove_missing(self, file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
-        dependencies = [name for name in file.dependency if name not in self._missing]
-        if len(dependencies) == len(file.dependency):
-            return file
-        reduced = descriptor_pb2.FileDescriptorProto()
-        reduced.CopyFrom(file)
-        public = [file.dependency[number] for number in file.public_dependency]
-        del reduced.dependency[:], reduced.public_dependency[:], reduced.weak_dependency[:]
-        reduced.dependency.extend(dependencies)
-        reduced.public_dependency.extend(dependencies.index(name) for name in public if name in dependencies)
-        return reduced
+            reason = f"is invalid in file {name}: {error}"
+            if missing:
+                reason = (
+                    f"imports {missing}, which is not in its file descriptor set ({error}); register it with a set "
+                    "that has all files"
+                )
+            raise InvalidSchemaError(f"the Protobuf schema '{message}' {reason}") from None
+    return pool
 
 
 def find_message_class(descriptor: Descriptor) -> type[Message]:

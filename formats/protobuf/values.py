@@ -22,6 +22,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.framing import Undecodable
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
+from .message_types import find_message_class
 from .schema_to_spark import JSON_VALUES, TIMESTAMP, WRAPPERS, find_entry_fields, is_map, is_repeated, is_required
 
 _SHOWN = 200
@@ -48,14 +49,14 @@ def write_json_text(message: Message) -> str:
     return json.dumps(mapped, ensure_ascii=False, separators=(",", ":"))
 
 
-def fill_from_json(message: Message, text: str) -> None:
-    """Fill an empty message from a JSON text. Raises ValueError for a text that does not fit."""
+def fill_from_json(message: Message, text: str) -> Message:
+    """Return an empty message, filled from a JSON text. Raises ValueError for a text that does not fit."""
     pool: Any = message.DESCRIPTOR.file.pool
     name = message.DESCRIPTOR.full_name
     if name not in JSON_VALUES and not text.lstrip().startswith("{"):
         raise ValueError(f"not a JSON object, which {name} needs")
     try:
-        json_format.Parse(text, message, descriptor_pool=pool)
+        return json_format.Parse(text, message, descriptor_pool=pool)
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split()).partition(" Available Fields")[0].rstrip(".")
         if len(reason) > _SHOWN:
@@ -82,8 +83,8 @@ def _check_strings(message: Any) -> None:
 
 
 FromMessage = Callable[[Any], Any]
-ToMessage = Callable[[Any, Any], None]
-"""Sets a value that is not null in a message."""
+ToMessage = Callable[[Any], Any]
+"""Turns a value that is not null into what the constructor of a message takes, or raises ValueError or TypeError."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
@@ -182,88 +183,54 @@ def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
             yield from iterate_missing_fields(content, f"{here}.")
 
 
-def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return a writer of a field of a message. It raises ValueError or TypeError for a value that does not fit."""
-    name = field.name
+def make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Return a writer of a field of a message."""
     if is_map(field):
         assert isinstance(data_type, MapType)
-        key_field, value_field = find_entry_fields(field)
-        of_key, of_value = _make_writer(key_field, data_type.keyType), _make_writer(value_field, data_type.valueType)
-        filler = None if value_field.message_type is None else _make_filler(value_field, data_type.valueType)
-
-        def set_map(message: Any, value: Any) -> None:
-            entries = getattr(message, name)
-            for key, item in value:
-                if filler is None:
-                    entries[of_key(key)] = of_value(item)
-                else:
-                    filler(entries[of_key(key)], item)
-
-        return set_map
-    if field.message_type is not None:
-        if is_repeated(field):
-            assert isinstance(data_type, ArrayType)
-            fill = _make_filler(field, data_type.elementType)
-
-            def add_messages(message: Any, value: Any) -> None:
-                for item in value:
-                    fill(getattr(message, name).add(), item)
-
-            return add_messages
-        fill = _make_filler(field, data_type)
-
-        def set_message(message: Any, value: Any) -> None:
-            getattr(message, name).SetInParent()
-            fill(getattr(message, name), value)
-
-        return set_message
+        key, value = find_entry_fields(field)
+        of_key, of_value = _make_writer(key, data_type.keyType), _make_writer(value, data_type.valueType)
+        return lambda pairs: {of_key(k): of_value(v) for k, v in pairs}
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
-        scalar = _make_writer(field, data_type.elementType)
-        return lambda message, value: getattr(message, name).extend([scalar(item) for item in value])
-    scalar = _make_writer(field, data_type)
-    return lambda message, value: setattr(message, name, scalar(value))
+        write = _make_writer(field, data_type.elementType)
+        return lambda values: [write(value) for value in values]
+    return _make_writer(field, data_type)
 
 
-def _make_filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return a function that fills an empty message with one value."""
+def _make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Return a writer of one value of the field's type."""
     message = field.message_type
-    assert message is not None
+    if message is None:
+        if field.enum_type is not None:
+            return _make_enum_writer(field.enum_type)
+        return int if isinstance(data_type, DecimalType) else _keep
     if message.full_name == TIMESTAMP:
-
-        def fill_timestamp(target: Any, value: datetime.datetime) -> None:
-            moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
-            target.seconds, micros = divmod((moment - _EPOCH) // _MICRO, 1_000_000)
-            target.nanos = micros * 1000
-
-        return fill_timestamp
+        return _write_timestamp
     if message.full_name in WRAPPERS:
-        scalar = _make_writer(message.fields_by_name["value"], data_type)
-        return lambda target, value: setattr(target, "value", scalar(value))
+        write = _make_writer(message.fields_by_name["value"], data_type)
+        return lambda value: {"value": write(value)}
     if isinstance(data_type, StringType):
-        return fill_from_json
+        message_class = find_message_class(message)
+        return lambda text: fill_from_json(message_class(), text)
     assert isinstance(data_type, StructType)
-    members = [(column.name, make_setter(find_field(message, column), column.dataType)) for column in data_type.fields]
-
-    def fill_struct(target: Any, value: Any) -> None:
-        for name, put in members:
-            if value[name] is not None:
-                put(target, value[name])
-
-    return fill_struct
+    members = [(column.name, make_writer(find_field(message, column), column.dataType)) for column in data_type.fields]
+    return lambda value: {name: write(value[name]) for name, write in members if value[name] is not None}
 
 
-def _make_writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    enum = field.enum_type
-    if enum is not None:
-        numbers = {value.name: value.number for value in enum.values}
+def _make_enum_writer(enum: EnumDescriptor) -> ToMessage:
+    numbers = {value.name: value.number for value in enum.values}
 
-        def number_of(text: str) -> int:
-            if text in numbers:
-                return numbers[text]
-            if text.removeprefix("-").isdecimal():
-                return int(text)
-            raise ValueError(f"'{text}', which the enum {enum.full_name} does not have")
+    def find_number(text: str) -> int:
+        if text in numbers:
+            return numbers[text]
+        if text.removeprefix("-").isdecimal():
+            return int(text)
+        raise ValueError(f"'{text}', which the enum {enum.full_name} does not have")
 
-        return number_of
-    return int if isinstance(data_type, DecimalType) else _keep
+    return find_number
+
+
+def _write_timestamp(value: datetime.datetime) -> dict[str, int]:
+    moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+    seconds, micros = divmod((moment - _EPOCH) // _MICRO, 1_000_000)
+    return {"seconds": seconds, "nanos": micros * 1000}

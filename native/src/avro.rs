@@ -5,11 +5,15 @@
 
 use std::str::from_utf8;
 
+use serde::Deserialize;
+
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, end_map};
 use crate::decimals::{rescaled, unscaled};
 use crate::times::{micros_within, of_day, within};
 
 /// How to skip a value that is not wanted.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Skip {
     Null,
     Boolean,
@@ -21,13 +25,13 @@ pub enum Skip {
     Bytes,
     /// The number of symbols.
     Enum(i64),
-    Record(Vec<Skip>),
     Array(Box<Skip>),
     Map(Box<Skip>),
     Union(Vec<Skip>),
-    /// The first of some records that contain themselves or each other.
-    Recursive(Vec<Vec<Skip>>),
-    /// Another one of these records, by its place.
+    Record(Vec<Skip>),
+    /// A value with some records that contain themselves or each other.
+    Among(Box<(Vec<Vec<Skip>>, Skip)>),
+    /// One of these records, by its place.
     Again(usize),
 }
 
@@ -35,6 +39,8 @@ pub enum Skip {
 const DEEPEST: u32 = 1000;
 
 /// How a value goes into its column.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Read {
     /// A null, in a column of nulls.
     Null,
@@ -55,25 +61,29 @@ pub enum Read {
     /// 16 bytes, as text.
     Uuid,
     /// The texts of the symbols; None for one that the reader's enum lacks.
-    Enum(Vec<Option<Box<[u8]>>>),
+    Enum(Vec<Option<String>>),
     Record(Record),
     Array(Box<Value>),
     Map(Box<Value>),
 }
 
 /// A value, or a union of null and one other type.
+#[derive(Deserialize)]
 pub struct Value {
     /// The number of the null branch; None if the value is not a union.
     pub null_branch: Option<i64>,
     pub read: Read,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Step {
     Skip(Skip),
     /// Into the field at this place.
     Read(usize, Value),
 }
 
+#[derive(Deserialize)]
 pub struct Record {
     pub steps: Vec<Step>,
     /// The places of fields that the writer does not know.
@@ -201,13 +211,8 @@ impl<'a> Cursor<'a> {
 }
 
 impl Skip {
-    #[inline]
-    fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
-        self.skip_among(cursor, &[], DEEPEST)
-    }
-
-    /// `records` are the surrounding records that contain each other.
-    fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
+    /// `records` are those of the value around this one, `depth` how many of them may still be entered.
+    fn skip(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
             Skip::Boolean => cursor.boolean().map(|_| ()),
@@ -219,21 +224,21 @@ impl Skip {
                 let symbol = cursor.long()?;
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
-            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
-            Skip::Array(item) => cursor.items(|cursor| item.skip_among(cursor, records, depth)),
+            Skip::Array(item) => cursor.items(|cursor| item.skip(cursor, records, depth)),
             Skip::Map(item) => cursor.items(|cursor| {
                 cursor.bytes()?;
-                item.skip_among(cursor, records, depth)
+                item.skip(cursor, records, depth)
             }),
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
-                branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
+                branches.get(branch).ok_or(Reject)?.skip(cursor, records, depth)
             }
-            Skip::Recursive(records) => Skip::Again(0).skip_among(cursor, records, DEEPEST),
+            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor, records, depth)),
+            Skip::Among(inner) => inner.1.skip(cursor, &inner.0, DEEPEST),
             Skip::Again(place) => {
                 let left = depth.checked_sub(1).ok_or(Reject)?;
                 let fields = records.get(*place).ok_or(Reject)?;
-                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
+                fields.iter().try_for_each(|field| field.skip(cursor, records, left))
             }
         }
     }
@@ -244,7 +249,7 @@ impl Record {
     fn read(&self, cursor: &mut Cursor, columns: &mut Struct) -> Accept<()> {
         for step in &self.steps {
             match step {
-                Step::Skip(skip) => skip.skip(cursor)?,
+                Step::Skip(skip) => skip.skip(cursor, &[], DEEPEST)?,
                 Step::Read(place, value) => value.read(cursor, &mut columns.fields[*place])?,
             }
         }
@@ -322,7 +327,7 @@ impl Read {
             (Read::Enum(symbols), Store::Utf8(store)) => {
                 let symbol = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
                 let name = symbols.get(symbol).and_then(Option::as_ref).ok_or(Reject)?;
-                store.push(name)?;
+                store.push(name.as_bytes())?;
             }
             (Read::Record(record), Store::Struct(store)) => record.read(cursor, store)?,
             (Read::Array(item), Store::List(store)) => {

@@ -10,13 +10,17 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 
 use crate::columns::{Accept, Reject};
 use crate::numbers;
 use crate::times;
 
 /// How the values of a column are written.
-#[derive(Clone)]
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Shape {
     Boolean,
     Integer,
@@ -38,7 +42,8 @@ pub enum Shape {
 }
 
 /// How a null is written.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub enum Nulls {
     Refused,
     Written,
@@ -47,9 +52,9 @@ pub enum Nulls {
 }
 
 /// A column; `begin` is written before its value.
-#[derive(Clone)]
+#[derive(Deserialize)]
 pub struct Member {
-    pub begin: Vec<u8>,
+    pub begin: String,
     pub missing: Nulls,
     pub shape: Shape,
 }
@@ -66,8 +71,9 @@ enum Values {
     Boolean(arrow_array::BooleanArray),
     Integer(arrow_array::Int64Array),
     Decimal(arrow_array::Decimal128Array, i8),
-    Float32(arrow_array::Float32Array),
-    Float64(arrow_array::Float64Array),
+    /// The numbers, and whether all must be finite.
+    Float32(arrow_array::Float32Array, bool),
+    Float64(arrow_array::Float64Array, bool),
     Text(Strings),
     Base64(Strings),
     Date(arrow_array::Date32Array),
@@ -142,11 +148,6 @@ pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8
     Ok((out, ends))
 }
 
-/// The numbers if all are finite, including those under nulls.
-fn finite<T: Clone>(values: &T, all: bool) -> Accept<T> {
-    if all { Ok(values.clone()) } else { Err(Reject) }
-}
-
 impl Cells {
     fn new(member: &Member, array: &ArrayRef) -> Accept<Cells> {
         let values = match (&member.shape, array.data_type()) {
@@ -158,16 +159,12 @@ impl Cells {
             (Shape::Decimal, DataType::Decimal128(_, scale)) => {
                 Values::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
             }
-            (Shape::Float, DataType::Float32) => Values::Float32(array.as_primitive::<Float32Type>().clone()),
-            (Shape::Finite, DataType::Float32) => {
-                let values = array.as_primitive::<Float32Type>();
-                Values::Float32(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            (Shape::Float | Shape::Finite, DataType::Float32) => {
+                Values::Float32(array.as_primitive::<Float32Type>().clone(), matches!(member.shape, Shape::Finite))
             }
-            (Shape::Finite, DataType::Float64) => {
-                let values = array.as_primitive::<Float64Type>();
-                Values::Float64(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            (Shape::Float | Shape::Finite, DataType::Float64) => {
+                Values::Float64(array.as_primitive::<Float64Type>().clone(), matches!(member.shape, Shape::Finite))
             }
-            (Shape::Float, DataType::Float64) => Values::Float64(array.as_primitive::<Float64Type>().clone()),
             (Shape::Text, DataType::Utf8 | DataType::LargeUtf8) => Values::Text(Strings::text(array)?),
             (Shape::Base64, DataType::Binary | DataType::LargeBinary) => Values::Base64(Strings::new(array)?),
             (Shape::Date, DataType::Date32) => Values::Date(array.as_primitive::<Date32Type>().clone()),
@@ -197,7 +194,7 @@ impl Cells {
             _ => return Err(Reject),
         };
         Ok(Cells {
-            begin: member.begin.clone(),
+            begin: member.begin.clone().into_bytes(),
             missing: member.missing,
             nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
             values,
@@ -221,10 +218,19 @@ impl Cells {
             Values::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
             Values::Integer(values) => numbers::integer(values.value(row), out),
             Values::Decimal(values, scale) => numbers::decimal(values.value(row), *scale, out),
-            Values::Float32(values) => numbers::float(values.value(row), out),
-            Values::Float64(values) => numbers::double(values.value(row), out),
+            Values::Float32(values, finite) if *finite && !values.value(row).is_finite() => return Err(Reject),
+            Values::Float64(values, finite) if *finite && !values.value(row).is_finite() => return Err(Reject),
+            Values::Float32(values, _) => numbers::float(values.value(row), out),
+            Values::Float64(values, _) => numbers::double(values.value(row), out),
             Values::Text(values) => quoted(values.get(row), out),
-            Values::Base64(values) => base64(values.get(row), out),
+            Values::Base64(values) => {
+                let bytes = values.get(row);
+                out.push(b'"');
+                let begin = out.len();
+                out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+                STANDARD.encode_slice(bytes, &mut out[begin..]).map_err(|_| Reject)?;
+                out.push(b'"');
+            }
             Values::Date(values) => {
                 let days = times::within(i64::from(values.value(row)))?;
                 out.push(b'"');
@@ -316,19 +322,5 @@ fn quoted(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&text[done..]);
-    out.push(b'"');
-}
-
-fn base64(bytes: &[u8], out: &mut Vec<u8>) {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    out.push(b'"');
-    for three in bytes.chunks(3) {
-        let (a, b, c) = (three[0], three.get(1).copied(), three.get(2).copied());
-        let word = u32::from(a) << 16 | u32::from(b.unwrap_or(0)) << 8 | u32::from(c.unwrap_or(0));
-        let letter = |shift: u32| LETTERS[(word >> shift & 63) as usize];
-        let third = if b.is_some() { letter(6) } else { b'=' };
-        let fourth = if c.is_some() { letter(0) } else { b'=' };
-        out.extend_from_slice(&[letter(18), letter(12), third, fourth]);
-    }
     out.push(b'"');
 }

@@ -4,7 +4,6 @@
 //! positions; the caller reads them with the reference decoder, whose values and reasons count.
 
 mod avro;
-mod base64;
 mod columns;
 mod decimals;
 mod frames;
@@ -31,7 +30,7 @@ use columns::{Column, Store, Struct};
 use search::Texts;
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 /// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -99,10 +98,13 @@ impl Decoder {
         Decoder::new(Plan::JsonMember(prefix), columns, refused)
     }
 
-    /// `plan`: the writer's record, as `spec` describes.
+    /// `plan`: the `Value` that stands for the writer's record.
     #[staticmethod]
-    fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyTuple>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
-        Decoder::new(Plan::Avro(spec::record(plan, 0)?), columns, refused)
+    fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyAny>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
+        match spec::plan::<avro::Value>(plan)?.read {
+            avro::Read::Record(record) => Decoder::new(Plan::Avro(record), columns, refused),
+            _ => Err(spec::unsupported("the plan must be a record")),
+        }
     }
 
     /// Decodes the payloads of `data` that begin at `starts` and have `lengths` bytes (both int64).

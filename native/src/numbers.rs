@@ -1,33 +1,7 @@
 //! Numbers as text, exactly as Arrow's casts to string write them.
 
-const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
-4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
-90919293949596979899";
-
-pub fn integer(value: i64, out: &mut Vec<u8>) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    natural(value.unsigned_abs(), out);
-}
-
-pub fn natural(mut value: u64, out: &mut Vec<u8>) {
-    let mut text = [0; 20];
-    let mut begin = text.len();
-    while value >= 100 {
-        let pair = (value % 100) as usize * 2;
-        value /= 100;
-        begin -= 2;
-        text[begin..begin + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    }
-    if value >= 10 {
-        begin -= 2;
-        text[begin..begin + 2].copy_from_slice(&PAIRS[value as usize * 2..value as usize * 2 + 2]);
-    } else {
-        begin -= 1;
-        text[begin] = b'0' + value as u8;
-    }
-    out.extend_from_slice(&text[begin..]);
+pub fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// At least this many digits, with leading zeros.
@@ -44,8 +18,8 @@ pub fn decimal(value: i128, scale: i8, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
     }
-    let digits = value.unsigned_abs().to_string();
-    let digits = digits.as_bytes();
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value.unsigned_abs()).as_bytes();
     if scale == 0 {
         out.extend_from_slice(digits);
         return;
@@ -81,7 +55,7 @@ pub fn fraction(micros: i64, unit: i64, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     let (unit, micros) = (unit.unsigned_abs(), micros.unsigned_abs());
-    natural(micros / unit, out);
+    integer(micros / unit, out);
     let rest = micros % unit;
     if rest != 0 {
         out.push(b'.');
@@ -101,7 +75,7 @@ pub fn double(value: f64, out: &mut Vec<u8>) {
         if value.is_sign_negative() {
             out.push(b'-');
         }
-        natural(value.abs() as u64, out);
+        integer(value.abs() as u64, out);
         out.extend_from_slice(b".0");
         return;
     }
@@ -162,7 +136,7 @@ fn shortest(text: &str, out: &mut Vec<u8>) {
             out.extend_from_slice(&digits[1..]);
         }
         out.extend_from_slice(if point > 0 { b"e+" } else { b"e-" });
-        natural(u64::from((point - 1).unsigned_abs()), out);
+        integer(u64::from((point - 1).unsigned_abs()), out);
     } else if point <= 0 {
         out.extend_from_slice(b"0.");
         out.resize(out.len() + point.unsigned_abs() as usize, b'0');

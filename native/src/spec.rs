@@ -1,7 +1,8 @@
-//! Turns Python's descriptions of columns and Avro schemas, which are nested tuples, into columns and plans.
+//! Turns Python's descriptions into plans and columns.
 //!
-//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) | ("wary", ...) |
-//! ("moment", ..., unit) | ("clock", ..., step, unit, texts, utc) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
+//! Columns are nested tuples: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) |
+//! ("wary", ...) | ("moment", ..., unit) | ("clock", ..., step, unit, texts, utc) | ("digits", ...) |
+//! ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
 //! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value) | ("defaulted", ..., column).
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
@@ -10,8 +11,9 @@ use arrow_schema::{DataType, TimeUnit};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use pythonize::depythonize;
+use serde::de::DeserializeOwned;
 
-use crate::avro::{Read, Record, Skip, Step, Value};
 use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
 use crate::times::Clock;
 
@@ -22,11 +24,7 @@ pub fn unsupported(text: impl Into<String>) -> PyErr {
     PyValueError::new_err(text.into())
 }
 
-pub fn deeper(depth: usize) -> PyResult<usize> {
-    if depth >= DEEPEST { Err(unsupported("the types are nested too deeply")) } else { Ok(depth + 1) }
-}
-
-pub fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
+fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {
@@ -42,11 +40,13 @@ pub fn structure(spec: &Bound<PyTuple>) -> PyResult<Struct> {
 }
 
 fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
-    let depth = deeper(depth)?;
+    if depth == DEEPEST {
+        return Err(unsupported("the types are nested too deeply"));
+    }
     let kind: String = item(spec, 0)?;
     let data_type = imported_type(&spec.get_item(1)?)?;
     let nullable: bool = item(spec, 2)?;
-    let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth);
+    let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth + 1);
     if kind == "defaulted" {
         let mut column = inner(3)?;
         column.defaulted = true;
@@ -78,7 +78,7 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("struct", DataType::Struct(_)) => {
             let names: Vec<String> = item(spec, 3)?;
             let specs: Vec<Bound<PyTuple>> = item(spec, 4)?;
-            let fields = specs.iter().map(|each| column(each, depth)).collect::<PyResult<Vec<_>>>()?;
+            let fields = specs.iter().map(|each| column(each, depth + 1)).collect::<PyResult<Vec<_>>>()?;
             Store::Struct(Struct { rows: 0, fields, names: Names::new(names) })
         }
         ("constant", _) => Store::Constant(0, imported_array(&spec.get_item(3)?)?),
@@ -108,85 +108,9 @@ fn leaf(data_type: &DataType) -> PyResult<Store> {
     })
 }
 
-pub fn record(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Record> {
-    let depth = deeper(depth)?;
-    let steps: Vec<(Option<usize>, Bound<PyTuple>)> = item(spec, 1)?;
-    let constants: Vec<usize> = item(spec, 2)?;
-    let steps = steps
-        .iter()
-        .map(|(place, each)| match place {
-            Some(place) => Ok(Step::Read(*place, value(each, depth)?)),
-            None => Ok(Step::Skip(skip(each, depth)?)),
-        })
-        .collect::<PyResult<Vec<_>>>()?;
-    Ok(Record { steps, constants })
-}
-
-fn value(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Value> {
-    if item::<String>(spec, 0)? != "nullable" {
-        return Ok(Value { null_branch: None, read: read(spec, depth)? });
-    }
-    let null_branch: i64 = item(spec, 1)?;
-    let inner: Bound<PyTuple> = item(spec, 2)?;
-    Ok(Value { null_branch: Some(null_branch), read: read(&inner, depth)? })
-}
-
-fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
-    let depth = deeper(depth)?;
-    let kind: String = item(spec, 0)?;
-    let inner = |place: usize| Ok::<_, PyErr>(Box::new(value(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
-    Ok(match kind.as_str() {
-        "null" => Read::Null,
-        "boolean" => Read::Boolean,
-        "int" => Read::Int,
-        "long" => Read::Long,
-        "millis" => Read::Millis(item(spec, 1)?),
-        "time" => Read::Time(item(spec, 1)?, item(spec, 2)?, item(spec, 3)?),
-        "float" => Read::Float,
-        "double" => Read::Double,
-        "bytes" => Read::Bytes,
-        "fixed" => Read::Fixed(item(spec, 1)?),
-        "decimal" => Read::Decimal(item(spec, 1)?, item(spec, 2)?),
-        "uuid" => Read::Uuid,
-        "enum" => {
-            let symbols: Vec<Option<String>> = item(spec, 1)?;
-            Read::Enum(symbols.into_iter().map(|each| each.map(|text| text.into_bytes().into_boxed_slice())).collect())
-        }
-        "record" => Read::Record(record(spec, depth)?),
-        "array" => Read::Array(inner(1)?),
-        "map" => Read::Map(inner(1)?),
-        _ => return Err(unsupported(format!("cannot read values of kind '{kind}'"))),
-    })
-}
-
-fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
-    let depth = deeper(depth)?;
-    let kind: String = item(spec, 0)?;
-    let inner = |place: usize| Ok::<_, PyErr>(Box::new(skip(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
-    let several = || {
-        let specs: Vec<Bound<PyTuple>> = item(spec, 1)?;
-        specs.iter().map(|each| skip(each, depth)).collect::<PyResult<Vec<_>>>()
-    };
-    Ok(match kind.as_str() {
-        "null" => Skip::Null,
-        "boolean" => Skip::Boolean,
-        "int" => Skip::Int,
-        "long" => Skip::Long,
-        "bytes" => Skip::Bytes,
-        "fixed" => Skip::Fixed(item(spec, 1)?),
-        "enum" => Skip::Enum(item(spec, 1)?),
-        "record" => Skip::Record(several()?),
-        "array" => Skip::Array(inner(1)?),
-        "map" => Skip::Map(inner(1)?),
-        "union" => Skip::Union(several()?),
-        "recursive" => {
-            let records: Vec<Vec<Bound<PyTuple>>> = item(spec, 1)?;
-            let fields = |specs: &Vec<Bound<PyTuple>>| specs.iter().map(|each| skip(each, depth)).collect();
-            Skip::Recursive(records.iter().map(fields).collect::<PyResult<Vec<_>>>()?)
-        }
-        "again" => Skip::Again(item(spec, 1)?),
-        _ => return Err(unsupported(format!("cannot skip values of kind '{kind}'"))),
-    })
+/// A plan, which Python describes as nested dicts and sequences.
+pub fn plan<T: DeserializeOwned>(spec: &Bound<PyAny>) -> PyResult<T> {
+    depythonize(spec).map_err(|error| unsupported(error.to_string()))
 }
 
 /// The type that an object with the Arrow C interface stands for.

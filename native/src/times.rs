@@ -63,30 +63,30 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
         return Err(Reject);
     }
     let days = days(&text[..10])? as i64;
-    let (hours, minutes, seconds) = (number2(&text[11..13])?, number2(&text[14..16])?, number2(&text[17..19])?);
+    let (seconds, fraction, rest) = clock(&text[11..], 6)?;
+    micros_within(days * DAY_MICROS + (seconds - offset(rest, zoned)?) * 1_000_000 + fraction)
+}
+
+/// The seconds since midnight of HH:MM:SS, the fraction after it with this many places, and the rest of a text that has
+/// colons in their places. Further digits of the fraction are cut off.
+#[inline(always)]
+fn clock(text: &[u8], places: usize) -> Accept<(i64, i64, &[u8])> {
+    let (hours, minutes, seconds) = (number2(&text[..2])?, number2(&text[3..5])?, number2(&text[6..8])?);
     if hours > 23 || minutes > 59 || seconds > 59 {
         return Err(Reject);
     }
-    let mut rest = &text[19..];
+    let mut rest = &text[8..];
     let mut fraction: i64 = 0;
     if let Some(digits) = rest.strip_prefix(b".") {
         let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 || count > 9 {
             return Err(Reject);
         }
-        fraction = fraction_of(&digits[..count], 6);
+        let written = digits[..count].iter().map(|digit| (digit - b'0') as i64);
+        fraction = written.chain(std::iter::repeat(0)).take(places).fold(0, |value, digit| value * 10 + digit);
         rest = &digits[count..];
     }
-    let offset = offset(rest, zoned)?;
-    let seconds = (hours * 3600 + minutes * 60 + seconds) as i64 - offset;
-    micros_within(days * DAY_MICROS + seconds * 1_000_000 + fraction)
-}
-
-/// The digits after a point as a number with this many places; further digits are cut off.
-#[inline]
-fn fraction_of(digits: &[u8], places: usize) -> i64 {
-    let written = digits.iter().map(|digit| (digit - b'0') as i64);
-    written.chain(std::iter::repeat(0)).take(places).fold(0, |fraction, digit| fraction * 10 + digit)
+    Ok(((hours * 3600 + minutes * 60 + seconds) as i64, fraction, rest))
 }
 
 /// Seconds east of UTC. Offsets beyond 18 hours, which only some formats allow, are left to Python.
@@ -138,29 +138,21 @@ impl Clock {
     #[inline]
     pub fn read(&self, text: &[u8]) -> Accept<i64> {
         let text = if self.utc { text.strip_suffix(b"Z").unwrap_or(text) } else { text };
-        if !self.texts || text.len() < 5 || text[2] != b':' {
+        let minute;
+        let text = match text.len() {
+            5 => {
+                minute = [text, b":00"].concat();
+                &minute[..]
+            }
+            _ => text,
+        };
+        if !self.texts || text.len() < 8 || text[2] != b':' || text[5] != b':' {
             return Err(Reject);
         }
-        let (hours, minutes) = (number2(&text[0..2])?, number2(&text[3..5])?);
-        let mut seconds = 0;
-        let mut fraction: i64 = 0;
-        if text.len() > 5 {
-            if text.len() < 8 || text[5] != b':' {
-                return Err(Reject);
-            }
-            seconds = number2(&text[6..8])?;
-            if text.len() > 8 {
-                let digits = &text[9..];
-                if text[8] != b'.' || digits.is_empty() || digits.len() > 9 || !digits.iter().all(u8::is_ascii_digit) {
-                    return Err(Reject);
-                }
-                fraction = fraction_of(digits, 9);
-            }
+        match clock(text, 9)? {
+            (seconds, fraction, b"") => of_day(seconds * 1_000_000_000 + fraction, 1, self.step),
+            _ => Err(Reject),
         }
-        if hours > 23 || minutes > 59 || seconds > 59 {
-            return Err(Reject);
-        }
-        of_day((hours * 3600 + minutes * 60 + seconds) as i64 * 1_000_000_000 + fraction, 1, self.step)
     }
 }
 

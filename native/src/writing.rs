@@ -11,11 +11,11 @@ use arrow_schema::DataType;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
 
 use crate::columns::{Accept, Reject};
-use crate::json_write::{self, Member, Nulls, Shape, Strings};
-use crate::spec::{deeper, imported_array, item, unsupported};
+use crate::json_write::{self, Member, Strings};
+use crate::spec::{imported_array, plan};
 use crate::{Batch, routing, slice};
 
 /// Bytes before each payload: its type, which is 0, and its length.
@@ -30,10 +30,10 @@ pub struct JsonEncoder {
 
 #[pymethods]
 impl JsonEncoder {
-    /// `shape` of all columns together, or of the only one; `header` is written before each document.
+    /// `member`: the `Member` that stands for all columns, or for the only one. `header` comes before each document.
     #[new]
-    fn new(member: &Bound<PyTuple>, header: Vec<u8>) -> PyResult<Self> {
-        Ok(JsonEncoder { member: self::member(member, 0)?, header })
+    fn new(member: &Bound<PyAny>, header: Vec<u8>) -> PyResult<Self> {
+        Ok(JsonEncoder { member: plan(member)?, header })
     }
 
     /// The document of each row as a large_binary array, None if the encoder in Python must write them.
@@ -50,39 +50,6 @@ impl JsonEncoder {
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Some(Batch { data }))
     }
-}
-
-/// (begin, nulls, kind, ...), where nulls is 0 if they are refused, 1 if written, 2 if left out. "moment" has whether it is
-/// in UTC, "epoch" its unit, "list" and "map" a member, "object" a list of members.
-fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
-    let depth = deeper(depth)?;
-    let inner = || Ok::<_, PyErr>(Box::new(member(&item::<Bound<PyTuple>>(spec, 3)?, depth)?));
-    let shape = match item::<String>(spec, 2)?.as_str() {
-        "boolean" => Shape::Boolean,
-        "integer" => Shape::Integer,
-        "decimal" => Shape::Decimal,
-        "float" => Shape::Float,
-        "finite" => Shape::Finite,
-        "text" => Shape::Text,
-        "base64" => Shape::Base64,
-        "date" => Shape::Date,
-        "moment" => Shape::Moment(item(spec, 3)?),
-        "epoch" => Shape::Epoch(item(spec, 3)?),
-        "list" => Shape::List(inner()?),
-        "map" => Shape::Map(inner()?),
-        "object" => {
-            let members: Vec<Bound<PyTuple>> = item(spec, 3)?;
-            Shape::Object(members.iter().map(|each| member(each, depth)).collect::<PyResult<Vec<_>>>()?)
-        }
-        other => return Err(unsupported(format!("cannot write values of kind '{other}'"))),
-    };
-    let missing = match item::<u8>(spec, 1)? {
-        0 => Nulls::Refused,
-        1 => Nulls::Written,
-        2 => Nulls::LeftOut,
-        other => return Err(unsupported(format!("unknown treatment of nulls '{other}'"))),
-    };
-    Ok(Member { begin: item(spec, 0)?, missing, shape })
 }
 
 /// The positions of keys, a string array, as the bytes of doubles. None if one is null, not a text, or too long.

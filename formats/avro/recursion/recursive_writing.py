@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from ...core.columns import Misfit, NumberText, describe_kind
-from ...core.scalars import is_nested_deeper, shorten_value
+from ...core.scalars import check_string, is_nested_deeper, shorten_value
 from ...core.writing import BINARY, Rows, encode_valid_text
 from .. import schema_model as avro
-from ..cells import Parts, ValueCells, write_varint
-from ..field_defaults import convert_default_to_json
+from ..cells import Parts, ValueCells, write_block, write_bytes, write_varint
+from ..field_defaults import write_default
 from ..json_scalars import make_datum_writer
 from ..leaves import describe_type
 from .nesting import DEEPEST, TOO_DEEP, run
@@ -177,30 +177,28 @@ class _Writing:
         for field in node.fields:
             here = f"{path}.{field.name}"
             if field.name in value:
-                member = value[field.name]
+                parts.append((yield self.value(field.type, value[field.name], here)))
             elif field.has_default:
-                member = convert_default_to_json(field.type, field.default)
+                parts.append(write_default(field.type, field.default))
             elif avro.split_null(field.type)[1]:
-                member = None
+                parts.append((yield self.value(field.type, None, here)))
             else:
                 raise Misfit(f"at {path}: the field '{field.name}' of {describe_type(node)} is missing")
-            parts.append((yield self.value(field.type, member, here)))
         return b"".join(parts)
 
     def _array(self, node: avro.Array, value: Any, path: str) -> Any:
         if type(value) is not list:
             raise Misfit(f"at {path}: expected an array, found {describe_kind(value)}")
-        parts = [write_varint(len(value))] if value else []
+        items = []
         for number, item in enumerate(value):
-            parts.append((yield self.value(node.items, item, f"{path}[{number}]")))
-        return b"".join([*parts, b"\0"])
+            items.append((yield self.value(node.items, item, f"{path}[{number}]")))
+        return write_block(items)
 
     def _map(self, node: avro.Map, value: Any, path: str) -> Any:
         if type(value) is not dict:
             raise Misfit(f"at {path}: expected an object, found {describe_kind(value)}")
-        parts = [write_varint(len(value))] if value else []
-        string = make_datum_writer(avro.Primitive("string"))
+        items = []
         for key, item in value.items():
-            parts.append(string(key))
-            parts.append((yield self.value(node.values, item, f"{path}['{shorten_value(key)}']")))
-        return b"".join([*parts, b"\0"])
+            written = yield self.value(node.values, item, f"{path}['{shorten_value(key)}']")
+            items.append(write_bytes(check_string(key).encode()) + written)
+        return write_block(items)

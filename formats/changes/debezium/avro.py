@@ -24,11 +24,11 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError, shorten
 
 from ...avro import schema_model as avro
 from ...avro.binary import read_whole
-from ...avro.cells import write_varint
+from ...avro.cells import write_bytes, write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
@@ -60,8 +60,6 @@ from .writing import Envelope, EnvelopeEncoder, check_writable
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes of a file of schemas. The schemas go to every task."""
 
-_SHOWN = 200
-
 
 def read_schemas(text: str) -> str:
     """Return the property's text if it is JSON, else the content of the file that it names.
@@ -75,10 +73,9 @@ def read_schemas(text: str) -> str:
         content = _read_content(text)
         json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidOptionError(
-            f"'{AVRO_SCHEMAS}'='{shown}' should be JSON, or the path of a regular file with JSON of at most "
+            f"'{AVRO_SCHEMAS}'='{shorten(text)}' should be JSON, or the path of a regular file with JSON of at most "
             f"{LARGEST_FILE:,} bytes, which is read where the query is planned: {reason}."
         ) from None
     return content
@@ -118,8 +115,7 @@ def parse_schemas_by_id(text: str) -> dict[int, str]:
 
 _TRUNCATE = b"\x02t"
 _MARKS = tuple(
-    write_varint(len(text)) + text.encode()
-    for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
+    write_bytes(text) for text in (b"first", b"last", b"first_in_data_collection", b"last_in_data_collection")
 )
 _LAST_OF_SCHEMA = 16
 """Number of events per schema and segment that are decoded to find the newest schema."""
@@ -152,8 +148,9 @@ class DebeziumAvroFormat(AvroFormat):
         text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
         rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
-        source = b"".join(map(_write_avro_text, ("1", OWN_CONNECTOR, OWN_CONNECTOR))) + now
-        letters = {letter: _write_avro_text(letter) for letter in (CREATE, READ, UPDATE, DELETE)}
+        connector = write_bytes(OWN_CONNECTOR.encode())
+        source = b"".join([write_bytes(b"1"), connector, connector, now])
+        letters = {letter: write_bytes(letter.encode()) for letter in (CREATE, READ, UPDATE, DELETE)}
         # An image is a union of null, its first branch, and the row.
         envelope = Envelope(rows.encode, rows.encode, b"\x02", b"\x00", (b"", b"", source, now), letters)
         return EnvelopeEncoder(layout.columns, encoding_id, codec, envelope)
@@ -259,8 +256,3 @@ class _EnvelopeReader(EnvelopeReader):
     def change(self, payload: bytes, padded: bool) -> Change:
         writer, datum = self._find(payload)
         return read_change(read_whole(writer.read, datum, padded), writer)
-
-
-def _write_avro_text(text: str) -> bytes:
-    data = text.encode()
-    return write_varint(len(data)) + data

@@ -32,10 +32,10 @@ from ...avro.binary import (
     make_union_reader,
 )
 from ...avro.leaves import describe_type, make_symbol_finder
-from ...avro.native_plan import Plan, plan_record
+from ...avro.native_plan import Plan, make_nullable, make_value, plan_record
 from ...core.columns import Column, Leaf, StructColumn
 from ...core.events import EventBuffer, EventPositions, list_positions
-from ...core.framing import Undecodable
+from ...core.framing import Undecodable, read_ids
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ...native import Unplanned
 from ..changelog_columns import IMAGES
@@ -211,21 +211,14 @@ class ConfluentWriters:
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
         """Yield each schema that is among those by id, the positions of its events, and the size of their header."""
-        size = CONFLUENT_HEADER.size
-        places = np.flatnonzero(payloads.lengths >= size)
-        if not len(places):
-            return
-        octets = np.frombuffer(payloads.data, np.uint8)
-        headers = octets[payloads.starts[places][:, None] + np.arange(size)].astype(np.int64)
-        numbers = headers[:, 1:] @ (1 << np.array([24, 16, 8, 0]))
-        numbers[headers[:, 0] != 0] = -1
+        numbers = read_ids(payloads, 0)
         for number in np.unique(numbers[numbers >= 0]).tolist():
-            here = places[numbers == number]
+            here = np.flatnonzero(numbers == number)
             try:
                 writer, _ = self(bytes(payloads.payload(int(here[0]))))
             except Undecodable:
                 continue  # reading its events will report why
-            yield writer, here, size
+            yield writer, here, CONFLUENT_HEADER.size
 
 
 WriterSearch = OneWriter | ConfluentWriters
@@ -272,8 +265,7 @@ def plan_by_name(writer: avro.Node, column: Column, nullable: bool) -> Plan:
         null_branch = writer.null_number
         if len(writer.branches) != 2 or null_branch is None or not nullable:
             raise Unplanned("a field was written as a union of several types")
-        spec, plan = plan_by_name(writer.branches[1 - null_branch], column, nullable)
-        return spec, ("nullable", null_branch, plan)
+        return make_nullable(null_branch, plan_by_name(writer.branches[1 - null_branch], column, nullable))
     if isinstance(column, StructColumn):
         if not isinstance(writer, avro.Record):
             raise Unplanned("a part of the envelope is not a record")
@@ -291,11 +283,11 @@ def _plan_leaf(column: Leaf, writer: avro.Node) -> Plan:
     spec = ("leaf", column.type, True)
     match column.native:
         case ("leaf",) | ("flag",) if name in _WRITERS.get(column.type, ()):
-            return spec, ("bytes" if name == "string" else name,)
+            return spec, make_value("bytes" if name == "string" else name)
         case ("days",) | ("moment", 1) if name in _WHOLE:
-            return spec, (name,)
+            return spec, make_value(name)
         case ("moment", 1000) if name in _WHOLE:
-            return spec, ("millis", name == "int")
+            return spec, make_value({"millis": name == "int"})
         case ("unscaled", scale) if name == "bytes" or size is not None:
-            return spec, ("decimal", size, scale)
+            return spec, make_value({"decimal": (size, scale)})
     raise Unplanned(f"column '{column.path}' of type {column.type} is written as {name or 'another type'}")

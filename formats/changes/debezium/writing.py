@@ -14,11 +14,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 
+from ...avro.cells import write_decimal_cells
 from ...core.arrow_types import replace_char_types
 from ...core.columns import Misfit
 from ...core.format import Layout, Settings
@@ -39,13 +38,10 @@ from ...core.writing import BINARY, BatchEncoder, join_parts, make_constant, spr
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
-from ..encodings.settings import HEX, URL_SAFE, Rules
+from ..encodings.settings import BASE64, HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
 from ..encodings.times import divide_down
 from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
-
-_EXACT = Context(prec=80)
-
 
 WriteRows = Callable[[pa.RecordBatch], pa.LargeBinaryArray]
 
@@ -242,13 +238,5 @@ def _count_times(array: pa.Array, data_type: T.TimeType, unit: str) -> pa.Array:
 
 def _write_unscaled(array: pa.Array) -> pa.Array:
     """Write the unscaled numbers in base64, in the fewest bytes."""
-    scale = array.type.scale
-    texts: list[str | None] = []
-    for value in array.to_pylist():
-        if value is None:
-            texts.append(None)
-            continue
-        number = int(value.scaleb(scale, _EXACT))
-        size = number.bit_length() // 8 + 1
-        texts.append(base64.b64encode(number.to_bytes(size, "big", signed=True)).decode("ascii"))
-    return pa.array(texts, pa.string())
+    octets, _ = write_decimal_cells(array.drop_null())
+    return encode_bytes(spread(octets, array.is_valid().to_numpy(zero_copy_only=False)), BASE64)

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -41,7 +42,8 @@ def make_string_column(cell: Cell) -> Leaf:
     """Return a column of strings: texts as they are, other values as JSON, or as the cell says."""
     match cell.reading:
         case Reading.DIGITS:
-            return _make_shown_column(cell, lambda value: read_decimal_digits(value, cell.schema))
+            show = partial(read_decimal_digits, schema=cell.schema)
+            return Leaf(cell.path, pa.string(), show, kinds=ONLY_NULL)
         case Reading.ISO:
             return _make_iso_column(cell)
         case Reading.BASE64:
@@ -102,12 +104,10 @@ def _make_iso_column(cell: Cell) -> Leaf:
     """Return a column of ISO 8601 texts of dates, timestamps and times of day."""
     assert cell.schema is not None
     write = make_time_writer(find_unit(cell.schema), _KINDS_OF_TIMES[find_semantic(cell.schema)])
-    return _make_shown_column(
-        cell, lambda value: write(value) if type(value) is int else check_characters(_write_plain(value))
-    )
 
+    def show(value: Any) -> str:
+        return write(value) if type(value) is int else check_characters(_write_plain(value))
 
-def _make_shown_column(cell: Cell, show: Callable[[Any], str]) -> Leaf:
     return Leaf(cell.path, pa.string(), show, kinds=ONLY_NULL)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.types import DataType, DateType, TimestampType
+from pyspark.sql.types import DateType, TimestampType
 
 from ...core.spark_visitor import join_path
 from . import schema_model as model
@@ -48,37 +48,30 @@ class NodeRules:
         """Note a value whose parts are not parsed: `false`, or a reference to a schema around it."""
         self._note_rule("false" if parts.never else "$ref", path)
 
-    def note_scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
-        """Note the rules of a plain value."""
-        if not isinstance(data_type, (DateType, TimestampType)):
+    def note(self, parts: Parts, path: str, node: model.Node) -> None:
+        """Note the rules of a value that became a node."""
+        if isinstance(node, model.Anything) or (
+            isinstance(node, model.Scalar) and not isinstance(node.type, DateType | TimestampType)
+        ):
             self._note_formats(parts, path)
         self._note_values(parts, path)
+        match node:
+            case model.Anything():
+                for keyword in ("properties", "required", "additionalProperties", "items"):
+                    if parts.select(keyword):
+                        self._note_rule(keyword, path)
+            case model.Array():
+                if any(not isinstance(part.value["items"], dict | bool) for part in parts.select("items")):
+                    self._note_rule("items", path)
+            case model.Map():
+                if any(isinstance(part.value["required"], list) for part in parts.select("required")):
+                    self._note_rule("required", path)
+                if any(part.value["additionalProperties"] is False for part in parts.select("additionalProperties")):
+                    self._note_rule("additionalProperties", path)
+            case model.Object():
+                self._note_object(parts, path, node)
 
-    def note_anything(self, parts: Parts, path: str) -> None:
-        """Note the rules of a value that is kept as text."""
-        self._note_formats(parts, path)
-        self._note_values(parts, path)
-        for keyword in ("properties", "required", "additionalProperties", "items"):
-            if parts.select(keyword):
-                self._note_rule(keyword, path)
-
-    def note_array(self, parts: Parts, path: str) -> None:
-        """Note the rules of a list."""
-        self._note_values(parts, path)
-        if any(not isinstance(part.value["items"], dict | bool) for part in parts.select("items")):
-            self._note_rule("items", path)
-
-    def note_map(self, parts: Parts, path: str) -> None:
-        """Note the rules of an object with any keys."""
-        self._note_values(parts, path)
-        if any(isinstance(part.value["required"], list) for part in parts.select("required")):
-            self._note_rule("required", path)
-        if any(part.value["additionalProperties"] is False for part in parts.select("additionalProperties")):
-            self._note_rule("additionalProperties", path)
-
-    def note_object(self, parts: Parts, path: str, node: model.Object) -> None:
-        """Note the rules of an object whose properties are columns."""
-        self._note_values(parts, path)
+    def _note_object(self, parts: Parts, path: str, node: model.Object) -> None:
         saying = parts.select("properties", "additionalProperties")
         if len(saying) > 1 and any("additionalProperties" in part.value for part in saying):
             self._note_rule("additionalProperties", path)

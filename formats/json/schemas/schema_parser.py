@@ -104,19 +104,16 @@ class _Parser:
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
         elif kind is not None and (scalar := _read_scalar(kind, parts)) is not None:
             node = Scalar(*scalar, **annotations | {"nullable": nullable})
-            self.rules.note_scalar(parts, path, node.type)
         if node is None:
-            self.rules.note_anything(parts, path)
-            if any(part.value[SPARK_TYPE] == VARIANT for part in parts.select(SPARK_TYPE)):
-                return Anything(possible, True, **annotations | {"nullable": nullable})
-            return Anything(possible, **annotations | {"nullable": True})
+            variant = any(part.value[SPARK_TYPE] == VARIANT for part in parts.select(SPARK_TYPE))
+            node = Anything(possible, variant, **annotations | {"nullable": nullable or not variant})
+        self.rules.note(parts, path, node)
         return node
 
     def _array(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
         entries = _read_entries_type(parts)
         if entries is not None:
             return Scalar(entries, **annotations)
-        self.rules.note_array(parts, path)
         items = [SchemaSource(part.value["items"], part.unsure) for part in parts.select("items")]
         if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
             items = []  # each place has its own type
@@ -126,7 +123,6 @@ class _Parser:
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
         properties = _collect_properties(parts)
         if not properties:
-            self.rules.note_map(parts, path)
             values = [
                 SchemaSource(part.value["additionalProperties"], part.unsure)
                 for part in parts.found
@@ -147,9 +143,7 @@ class _Parser:
             members[name] = replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
-        object_node = Object(members, required, **annotations)
-        self.rules.note_object(parts, path, object_node)
-        return object_node
+        return Object(members, required, **annotations)
 
 
 def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str, Any]:

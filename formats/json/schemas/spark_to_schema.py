@@ -57,11 +57,7 @@ PRIMITIVES: dict[type[T.DataType], dict[str, Any]] = {
     T.BinaryType: {"type": "string", "contentEncoding": "base64"},
     T.DateType: {"type": "string", "format": "date"},
     T.TimestampType: {"type": "string", "format": "date-time"},
-    T.TimestampNTZType: {"type": "string"},
-    T.TimeType: {"type": "string"},
-    T.StringType: {"type": "string"},
-    T.CharType: {"type": "string"},
-    T.VarcharType: {"type": "string"},
+    **{kind: {"type": "string"} for kind in (T.TimestampNTZType, T.TimeType, T.StringType, T.CharType, T.VarcharType)},
     T.VariantType: {"type": ["array", "boolean", "number", "object", "string"]},
 }
 """The schema of each type of plain values except decimals, without "spark.type"."""

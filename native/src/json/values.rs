@@ -1,10 +1,24 @@
 //! Values of JSON into columns.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Parser;
-use crate::base64::{base64, like_hex};
 use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, end_map};
 use crate::decimals::{plain_decimal, rescaled, unscaled};
 use crate::times;
+
+/// Appends the bytes of canonical base64: padded, nothing else in it, no bits left over.
+fn base64(text: &[u8], out: &mut Vec<u8>) -> Accept<()> {
+    STANDARD.decode_vec(text, out).map_err(|_| Reject)
+}
+
+/// Returns whether a text may also be hex: of even length, with eight digits or more, in one case.
+fn like_hex(text: &[u8]) -> bool {
+    let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let upper = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+    text.len() >= 8 && text.len() % 2 == 0 && (text.iter().all(lower) || text.iter().all(upper))
+}
 
 impl Parser<'_> {
     /// Reads the properties of an object whose brace has been consumed.

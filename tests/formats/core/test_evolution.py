@@ -91,6 +91,7 @@ DEFAULTS = [
     ("bytes", "\u00ff\u0000", b"\xff\0"),
     ("string", "é", "é"),
     ({"type": "fixed", "name": "F", "size": 2}, "\u0001\u0002", b"\1\2"),
+    ({"type": "fixed", "name": "F", "size": 2}, "\u0001", b"\1\0"),  # as in Java
     ({"type": "array", "items": "int"}, [1, 2], [1, 2]),
     ({"type": "array", "items": "int"}, [], []),
     ({"type": "map", "values": "int"}, {"a": 1}, [("a", 1)]),
@@ -98,6 +99,7 @@ DEFAULTS = [
     (["null", "string"], None, None),
     (["int", "string"], "x", {"member0": None, "member1": "x"}),
     (["int", "long"], 7, 7),
+    (["int", "long"], 1 << 40, 1 << 40),
     (record(field("x", "int"), field("y", "int", default=9), name="R"), {"x": 1}, {"x": 1, "y": 9}),
     ({"type": "int", "logicalType": "date"}, 0, datetime.date(1970, 1, 1)),
 ]
