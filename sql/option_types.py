@@ -79,8 +79,6 @@ class Option(Generic[T]):
     _: KW_ONLY
     default_text: str | None = None
     """The default as a user would write it; None where there is no default, which only an `optional` type allows."""
-    shown_default: str = ""
-    """What the documentation says of a default that depends on other options."""
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None

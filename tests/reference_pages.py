@@ -62,8 +62,13 @@ def write_options() -> str:
 
 def _write_row(option: Option[Any], meaning: str) -> str:
     where = option.allowed.describe() + (f", environment `{option.env}`" if option.env else "")
-    default = option.shown_default or option.default_text or ""
-    cells = (f"`{option.key}`", option.type.name, default, where, meaning + (" Secret." if option.secret else ""))
+    cells = (
+        f"`{option.key}`",
+        option.type.name,
+        option.default_text or "",
+        where,
+        meaning + (" Secret." if option.secret else ""),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
