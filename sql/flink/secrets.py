@@ -132,17 +132,16 @@ def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
         return
     for options in _find_option_lists(statement):
         for part in split_list(options):
-            index = next((n for n, token in enumerate(part) if token.token_type is TokenType.EQ), -1)
-            value = part[index + 1 :]
-            # In another form than `key = value`, as without a comma, a text may be anything.
-            if index < 0:
-                is_shown = not any(token.token_type in TEXTS for token in value)
-            else:
-                is_shown = len(value) < 2 and is_harmless(_join(part[:index]))
-            if value and not is_shown:
+            index = next((n for n, token in enumerate(part) if token.token_type is TokenType.EQ), len(part))
+            key, value = part[:index], part[index + 1 :]
+            if any(token.token_type in TEXTS for token in key) and (len(key) > 1 or key == part):
+                value = part  # any of its texts may be a value
+            elif len(value) == 1 and is_harmless(_join(key)):
+                continue
+            if value:
                 yield value[0].start, value[-1].end + 1
-    for key, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if key.token_type in TEXTS and sign.token_type is TokenType.EQ and not is_harmless(key.text):
+    for text, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if text.token_type in TEXTS and sign.token_type is TokenType.EQ and not is_harmless(text.text):
             yield after.start, after.end + 1
 
 
