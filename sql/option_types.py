@@ -358,3 +358,5 @@ def stream_cut(*names: str) -> OptionType[str]:
 QUERY = SettableAs.READ | SettableAs.WRITE
 CONNECTION = SettableAs.START | QUERY
 TABLE = SettableAs.PROPERTY | QUERY
+READS = SettableAs.CATALOG | SettableAs.READ
+WRITES = SettableAs.CATALOG | SettableAs.WRITE
