@@ -215,24 +215,11 @@ class _Start:
             java, jars, create_private_directory(path / "run"), create_private_directory(path / "logs")
         )
         self._settings = self._make_settings(plan)
-        users = {
-            name: account.password
-            for name, account in (self._settings.accounts or {}).items()
-            if name != SERVER_USER and account.password is not None
-        }
-        tls = self._settings.certificates
-        info = ClusterInfo(
-            self._settings.controller_uri,
-            self._settings.registry_uri,
-            self._settings.rest_uri,
-            None if tls is None else str(tls.ca),
-            users,
-        )
         storage = self._settings.storage
         self._state = ClusterState(
             ready=False,
             started_at=datetime.now(UTC).isoformat(),
-            info=info,
+            info=self._settings.info,
             ports=self._settings.ports,
             heap=plan.heap,
             storage=None if storage is None else str(storage),

@@ -59,13 +59,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
     """Start the servers and wait until they answer."""
     with undo_on_interrupt(), _show_errors():
         cluster = LocalCluster.start(
-            directory,
-            tls=tls,
-            auth=auth,
-            heap=heap,
-            storage=storage,
-            ivy_settings=ivy_settings,
-            report=_report,
+            directory, tls=tls, auth=auth, heap=heap, storage=storage, ivy_settings=ivy_settings, report=_report
         )
     _describe(cluster)
     option = _format_directory_argument(directory)

@@ -19,6 +19,7 @@ from .directories import Certificates, create_private_directory, write_private
 from .java import Java
 from .ports import Ports
 from .server_class_archive import find_server_archive, list_recording_options
+from .state import ClusterInfo
 
 CACHE_SIZE = "pravegaservice.cache.size.max"
 """Pravega's setting for the bytes of its cache."""
@@ -70,21 +71,19 @@ class ServerSettings:
     """Further Pravega settings, which take precedence over all others."""
 
     @property
-    def controller_uri(self) -> str:
-        scheme = "tcp" if self.certificates is None else "tls"
-        return f"{scheme}://localhost:{self.ports.controller}"
-
-    @property
-    def registry_uri(self) -> str:
-        return f"{self._http}://localhost:{self.ports.registry}"
-
-    @property
-    def rest_uri(self) -> str:
-        return f"{self._http}://localhost:{self.ports.controller_rest}"
-
-    @property
-    def _http(self) -> str:
-        return "http" if self.certificates is None else "https"
+    def info(self) -> ClusterInfo:
+        """Return what clients need to use the servers."""
+        tcp, http, ca_file = "tcp", "http", None
+        if self.certificates is not None:
+            tcp, http, ca_file = "tls", "https", str(self.certificates.ca)
+        passwords = {name: account.password for name, account in (self.accounts or {}).items() if name != SERVER_USER}
+        return ClusterInfo(
+            f"{tcp}://localhost:{self.ports.controller}",
+            f"{http}://localhost:{self.ports.registry}",
+            f"{http}://localhost:{self.ports.controller_rest}",
+            ca_file,
+            {name: password for name, password in passwords.items() if password is not None},
+        )
 
 
 @dataclass(frozen=True)
@@ -236,7 +235,7 @@ def _make_registry_settings(settings: ServerSettings, run: Path) -> dict[str, st
         "service.rest.listener.port": str(settings.ports.registry),
         "service.rest.published.host.nameOrIp": "localhost",
         "store.type.name": "Pravega",
-        "store.pravega.controller.connect.uri": settings.controller_uri,
+        "store.pravega.controller.connect.uri": settings.info.controller_uri,
     }
     if (certificates := settings.certificates) is not None:
         values |= {

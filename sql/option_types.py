@@ -10,7 +10,7 @@ import contextlib
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Generic, TypeVar, cast
@@ -71,16 +71,14 @@ class OptionType(Generic[T]):
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One named option."""
+    """One named option. The text below its declaration is what users read of it."""
 
     key: str
     type: OptionType[T]
     allowed: SettableAs
-    doc: str
+    _: KW_ONLY
     default_text: str | None = None
     """The default as a user would write it; None where there is no default, which only an `optional` type allows."""
-    shown_default: str = ""
-    """What the documentation says of a default that depends on other options."""
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None
@@ -360,3 +358,5 @@ def stream_cut(*names: str) -> OptionType[str]:
 QUERY = SettableAs.READ | SettableAs.WRITE
 CONNECTION = SettableAs.START | QUERY
 TABLE = SettableAs.PROPERTY | QUERY
+READS = SettableAs.CATALOG | SettableAs.READ
+WRITES = SettableAs.CATALOG | SettableAs.WRITE

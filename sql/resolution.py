@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
+from .identifiers import find_nearest
 from .names_elsewhere import OURS, REMARKS, TIME_TRAVEL, find_replacement
 from .option_types import Option, SettableAs
 
@@ -234,11 +235,9 @@ def _find_nearest_key(key: str, keys: list[str]) -> str | None:
 
 def _suggest_time_travel(key: str) -> str | None:
     """Return what to write instead of a key that is similar to one of Spark's own options for time travel."""
-    names = {name.lower(): name for name in TIME_TRAVEL}
-    matches = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
-    if not matches:
+    name = find_nearest(re.sub("[-_]", "", key), TIME_TRAVEL, least=0.8)
+    if name is None:
         return None
-    name = names[matches[0]]
     return f"Spark's own option is '{name}', with the name of a table: spark.read.option('{name}', ...).table('...')."
 
 

@@ -6,10 +6,11 @@ means: its grammar has STREAM and WATERMARK, which sqlglot's parser does not kno
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sqlglot
-from sqlglot import Token, TokenType
+from sqlglot import Dialect, Token, TokenType
 from sqlglot.errors import TokenError
 
 from pyspark_pravega.errors import InvalidScriptError
@@ -60,20 +61,27 @@ class Statement:
 
 def split_script(script: str) -> list[Statement]:
     """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
+    return [_build_statement(script, tokens) for *tokens, _ in split_tokens(script, "spark") if tokens]
+
+
+def split_tokens(script: str, dialect: str | type[Dialect]) -> Iterator[list[Token]]:
+    """Yield the tokens of each statement, the last of which is a semicolon, at the end even if the script lacks it.
+
+    Raises InvalidScriptError for text that cannot be split; the message has nothing of the text, which may be secret.
+    """
     try:
-        tokens = sqlglot.tokenize(script, read="spark")
-    except TokenError as error:
-        reason = f"{error}. {error.__cause__ or ''}".strip()
+        tokens = sqlglot.tokenize(script, read=dialect)
+    except TokenError as error:  # whose cause names only the place
         raise InvalidScriptError(
-            f"The script cannot be split into statements: {reason}. Look for a quote or a comment that is not closed."
-        ) from error
-    groups: list[list[Token]] = [[]]
-    for token in tokens:
+            f"The script cannot be split into statements: {error.__cause__ or 'something is not closed'}. Look for a "
+            "quote or a comment that is not closed."
+        ) from None
+    statement: list[Token] = []
+    for token in (*tokens, Token(TokenType.SEMICOLON, ";", start=len(script), end=len(script))):
+        statement.append(token)
         if token.token_type is TokenType.SEMICOLON:
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    return [_build_statement(script, group) for group in groups if group]
+            yield statement
+            statement = []
 
 
 def _build_statement(script: str, tokens: list[Token]) -> Statement:

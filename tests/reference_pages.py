@@ -5,16 +5,18 @@ python -m tests.reference_pages docs/options.md
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import textwrap
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pyspark_pravega import errors
 from pyspark_pravega.sql.option_types import Option, SettableAs
-from pyspark_pravega.sql.options import OPTIONS
+from pyspark_pravega.sql.options import OPTIONS, connection_options, property_options, query_options
 from tests.type_matrix import insert_table
 
 _SECTIONS: dict[str, Callable[[Option[Any]], bool]] = {
@@ -34,23 +36,39 @@ def list_conditions() -> list[type[errors.PravegaError]]:
     return sorted((kind for kind in kinds if kind.__module__.startswith(ours)), key=lambda kind: kind.condition)
 
 
+def read_meanings() -> dict[str, str]:
+    """What each option means, by its key: the text below its declaration."""
+    meanings = {}
+    for module in (connection_options, property_options, query_options):
+        for declared, below in pairwise(ast.parse(inspect.getsource(module)).body):
+            if isinstance(declared, ast.Assign) and isinstance(below, ast.Expr):
+                option = getattr(module, ast.unparse(declared.targets[0]))
+                if isinstance(option, Option):
+                    meanings[option.key] = " ".join(ast.literal_eval(below.value).split())
+    return meanings
+
+
 def write_options() -> str:
     """A table for each section."""
-    left = list(OPTIONS.values())
+    left, meanings = list(OPTIONS.values()), read_meanings()
     sections = []
     for title, belongs in _SECTIONS.items():
         chosen = [option for option in left if belongs(option)]
         left = [option for option in left if option not in chosen]
         head = f"## {title}\n\n| key | type | default | where | meaning |\n|---|---|---|---|---|\n"
-        sections.append(head + "".join(_write_row(option) for option in chosen))
+        sections.append(head + "".join(_write_row(option, meanings[option.key]) for option in chosen))
     return "\n".join(sections)
 
 
-def _write_row(option: Option[Any]) -> str:
+def _write_row(option: Option[Any], meaning: str) -> str:
     where = option.allowed.describe() + (f", environment `{option.env}`" if option.env else "")
-    default = option.shown_default or option.default_text or ""
-    meaning = option.doc + (" Secret." if option.secret else "")
-    cells = (f"`{option.key}`", option.type.name, default, where, meaning)
+    cells = (
+        f"`{option.key}`",
+        option.type.name,
+        option.default_text or "",
+        where,
+        meaning + (" Secret." if option.secret else ""),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

@@ -40,15 +40,7 @@ from ..protocol import CreateTable
 from ..protocol.service_replies import TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..storage.creation_mark import (
-    MAKING,
-    UNDOING,
-    CreationMark,
-    choose_patience,
-    find_mark,
-    is_left_to,
-    remove_mark,
-)
+from ..storage.creation_mark import MAKING, UNDOING, CreationMark, choose_patience, find_mark, is_left_to, remove_mark
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import find_new_address

@@ -54,7 +54,6 @@ from .description import describe_table, identify_members
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
 _OTHER = {o.STREAMS.key: o.PATTERN_OF_STREAMS.key, o.PATTERN_OF_STREAMS.key: o.STREAMS.key}
-_SPARK_SETS = ("provider", "comment", "owner", "external", "location", "is_managed_location", "table_type", "collation")
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
@@ -165,7 +164,7 @@ def load_streams(
 
 
 def check_properties(catalog: Catalog, properties: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Return the properties of a table of several streams as they are kept; `properties` must not have Spark's own.
+    """Return the properties of a table of several streams as they are kept, without Spark's own.
 
     Raises InvalidOptionError for other properties, both ways of naming streams, and a wrong value.
     """
@@ -217,8 +216,7 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
         raise UnsupportedOperationError(
             f"{clause} is not possible on {shown}: nothing is written to several streams. Leave it out."
         )
-    texts = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
-    properties = check_properties(catalog, texts, stream.scope)
+    properties = check_properties(catalog, request.properties, stream.scope)
     check_scope_exists(catalog, request.namespace, stream.scope)
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")

@@ -78,11 +78,7 @@ def _find_settings(path: Path | None) -> Path | None:
 
 
 def _fetch(
-    artifacts: Sequence[Artifact],
-    directory: Path,
-    java: Java,
-    settings: Path | None,
-    report: Callable[[str], None],
+    artifacts: Sequence[Artifact], directory: Path, java: Java, settings: Path | None, report: Callable[[str], None]
 ) -> None:
     size = sum(artifact.size for artifact in artifacts)
     report(f"fetching {len(artifacts)} jars ({size / _MEGABYTE:.1f} MB) into {directory} (once)")

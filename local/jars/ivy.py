@@ -42,12 +42,7 @@ _KEPT_LINES = 15
 
 
 def retrieve(
-    artifacts: Sequence[Artifact],
-    directory: Path,
-    *,
-    java: Java,
-    settings: Path | None,
-    report: Callable[[str], None],
+    artifacts: Sequence[Artifact], directory: Path, *, java: Java, settings: Path | None, report: Callable[[str], None]
 ) -> None:
     """Fetch the artifacts, without their dependencies, into `directory` at their `relative_path`; verify nothing.
 

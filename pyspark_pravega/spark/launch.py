@@ -116,12 +116,7 @@ def read_catalog_conf(name: str, launch: Launch, catalog: str) -> dict[str, str]
 
 
 def plan(
-    name: str,
-    arguments: Sequence[str],
-    *,
-    catalog: str,
-    settings: Mapping[str, str],
-    environment: Mapping[str, str],
+    name: str, arguments: Sequence[str], *, catalog: str, settings: Mapping[str, str], environment: Mapping[str, str]
 ) -> Launch:
     """Plan how to run one of PROGRAMS. Secrets among settings and arguments move to the environment."""
     program = PROGRAMS[name]

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import Token, TokenType
 
-from .statements import TEXTS, FlinkStatement
+from pyspark_pravega.errors import InvalidScriptError
+
+from .statements import TEXTS, Cursor, FlinkStatement, split_list
 
 HIDDEN = "***"
 """The text that replaces a hidden value."""
@@ -121,60 +123,37 @@ def _hide_uri(match: re.Match[str]) -> str:
 
 
 def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
+    """Yield where values begin and end that may be secret: of settings, in lists of options, and after other texts."""
     tokens = statement.tokens
     if statement.words[0] in ("SET", "RESET"):
         index = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), 1)
-        key = "".join(token.text for token in tokens[1:index])
-        if index + 1 < len(tokens) and not is_harmless(key):
+        if index + 1 < len(tokens) and not is_harmless(_join(tokens[1:index])):
             yield tokens[index + 1].start, tokens[0].start + len(statement.text)
         return
-    lists = _find_option_lists(statement)
-    for index, token in enumerate(tokens):
-        if token.token_type is not TokenType.EQ:
-            beside = [neighbour.token_type for neighbour in tokens[max(index - 1, 0) : index + 2]]
-            if token.token_type in TEXTS and TokenType.EQ not in beside and any(index in places for places in lists):
-                yield token.start, token.end + 1
-            continue
-        if index in (0, len(tokens) - 1):
-            continue
-        inside = next((places for places in lists if index in places), None)
-        if tokens[index - 1].token_type in TEXTS:
-            key = tokens[index - 1].text
-        elif inside is not None:
-            key = _read_key(tokens, index, inside)
-        else:
-            continue
-        if not is_harmless(key):
-            end = _find_end(tokens, index + 1, inside.stop if inside else index + 2)
-            yield tokens[index + 1].start, tokens[end - 1].end + 1
+    for options in _find_option_lists(statement):
+        for part in split_list(options):
+            index = next((n for n, token in enumerate(part) if token.token_type is TokenType.EQ), len(part))
+            key, value = part[:index], part[index + 1 :]
+            if any(token.token_type in TEXTS for token in key) and (len(key) > 1 or key == part):
+                value = part  # any of its texts may be a value
+            elif len(value) == 1 and is_harmless(_join(key)):
+                continue
+            if value:
+                yield value[0].start, value[-1].end + 1
+    for text, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if text.token_type in TEXTS and sign.token_type is TokenType.EQ and not is_harmless(text.text):
+            yield after.start, after.end + 1
 
 
-def _find_option_lists(statement: FlinkStatement) -> list[range]:
-    """Return the places of the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
-    begun: list[int] = []
-    lists: list[range] = []
-    for index, token in enumerate(statement.tokens):
-        if token.token_type is TokenType.L_PAREN:
-            begun.append(index + 1)
-        elif token.token_type is TokenType.R_PAREN and begun:
-            lists.append(range(begun.pop(), index))
-    lists += [range(start, len(statement.tokens)) for start in begun]  # those that are not closed
-    words = ("", *statement.words)
-    return [places for places in lists if words[places.start - 1] in ("WITH", "OPTIONS", "SET", "PROPERTIES")]
+def _join(tokens: Sequence[Token]) -> str:
+    return "".join(token.text for token in tokens)
 
 
-def _read_key(tokens: Sequence[Token], index: int, inside: range) -> str:
-    begin = index
-    while begin > inside.start and tokens[begin - 1].token_type is not TokenType.COMMA:
-        begin -= 1
-    return "".join(token.text for token in tokens[begin:index])
-
-
-def _find_end(tokens: Sequence[Token], begin: int, stop: int) -> int:
-    """Return the place after a value: at a comma, at the key of the next option, or at the end of the list."""
-    end = begin + 1
-    while end < stop and tokens[end].token_type is not TokenType.COMMA:
-        if end + 1 < stop and tokens[end + 1].token_type is TokenType.EQ:
-            break
-        end += 1
-    return end
+def _find_option_lists(statement: FlinkStatement) -> Iterator[tuple[Token, ...]]:
+    """Yield the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
+    for place, word in enumerate(statement.words, 1):
+        if word in ("WITH", "OPTIONS", "SET", "PROPERTIES"):
+            try:
+                yield Cursor(statement, place).brackets()
+            except InvalidScriptError:  # they are not closed
+                yield statement.tokens[place + 1 :]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import Token, TokenType
-from sqlglot.errors import TokenError
 
 from pyspark_pravega.errors import InvalidScriptError
 
+from ..script import split_tokens
 from .dialect import Flink
 
 TEXTS = (TokenType.STRING, TokenType.UNICODE_STRING, TokenType.NATIONAL_STRING, TokenType.HEX_STRING)
@@ -82,41 +81,22 @@ class Cursor:
         return "" if self.ended else self.statement.text[self.tokens[self.at].start - self.tokens[0].start :]
 
 
-def split_flink_script(script: str) -> list[FlinkStatement]:
-    """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
-    try:
-        tokens = sqlglot.tokenize(script, read=Flink)
-    except TokenError as error:
-        # The error shows a piece of the script; its cause names only the place.
-        raise InvalidScriptError(
-            f"The script cannot be split into statements: {error.__cause__ or 'something is not closed'}. Look for a "
-            "quote or a comment that is not closed."
-        ) from None
+def split_flink_script(script: str) -> tuple[list[FlinkStatement], str]:
+    """Split a script at its semicolons; return the statements, and the comments after the last one.
+
+    Raises InvalidScriptError for text that cannot be split.
+    """
     statements: list[FlinkStatement] = []
-    group: list[Token] = []
-    behind = 0
-    for token in tokens:
-        if token.token_type is not TokenType.SEMICOLON:
-            group.append(token)
-            continue
-        if group:
-            statements.append(_build_statement(script, group, behind, token.start))
-        group, behind = [], token.end + 1
-    if group:
-        statements.append(_build_statement(script, group, behind, len(script)))
-    return statements
-
-
-def find_trailing_comments(script: str) -> str:
-    """Return the text after the semicolon of the last statement: comments, or nothing."""
-    last = sqlglot.tokenize(script, read=Flink)[-1]
-    return script[last.end + 1 :].strip() if last.token_type is TokenType.SEMICOLON else ""
-
-
-def _build_statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
-    start = tokens[0].start
-    line = script.count("\n", 0, start) + 1
-    return FlinkStatement(script[start:end].rstrip(), line, script[behind:start].strip(), tuple(tokens))
+    behind, comments = 0, ""
+    for *tokens, semicolon in split_tokens(script, Flink):
+        start = (tokens or [semicolon])[0].start
+        comments = script[behind:start].strip()
+        if tokens:
+            line = script.count("\n", 0, start) + 1
+            statements.append(FlinkStatement(script[start : semicolon.start].rstrip(), line, comments, tuple(tokens)))
+            comments = ""
+        behind = semicolon.end + 1
+    return statements, comments
 
 
 def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:

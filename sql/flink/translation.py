@@ -19,7 +19,7 @@ from .job import Job
 from .query_translator import QueryTranslator, apply_hints, copy_comments, parse_query
 from .report import ALL_TRANSLATED, INCOMPLETE, Finding, Findings, Severity, Untranslatable
 from .secrets import hide, hide_in_statement, hide_logins
-from .statements import Cursor, FlinkStatement, find_trailing_comments, slice_source, split_flink_script
+from .statements import Cursor, FlinkStatement, slice_source, split_flink_script
 from .table_options import parse_milliseconds
 
 _OF_THE_ENGINE = (
@@ -80,15 +80,14 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     `catalog` is the catalog of Spark that has the tables of connector `pravega`, `checkpoint` the directory of
     checkpoints. Raises InvalidScriptError for text that cannot be split into statements, or has none.
     """
-    statements = split_flink_script(script)
+    statements, comments = split_flink_script(script)
     if not statements:
         raise InvalidScriptError("The script has no statement.")
     job, findings = Job(catalog, has_checkpoint=checkpoint is not None), list[Finding]()
     blocks = [_translate_statement(statement, job, findings) for statement in statements]
     if checkpoint is not None:
         blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
-    if rest := find_trailing_comments(script):
-        blocks.append(hide(rest))
+    blocks.append(hide(comments))
     return Translation("\n\n".join(filter(None, blocks)) + "\n", len(statements), tuple(findings))
 
 

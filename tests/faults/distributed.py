@@ -22,7 +22,6 @@ from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.ports import find_free_ports
 from pyspark_pravega.local.servers import ServerHome, ServerSettings, make_server_environment, prepare_registry
-from pyspark_pravega.local.state import ClusterInfo
 
 CLUSTER = "faults"
 CONTAINERS = "4"
@@ -54,9 +53,7 @@ class Servers:
         self._jars = cache.provide_class_path(artifacts, java=self._java, report=print)
         self._settings = ServerSettings(find_free_ports(), heap="512m")
         self._bookie = find_free_ports().zookeeper
-        self.info = ClusterInfo(
-            self._settings.controller_uri, self._settings.registry_uri, self._settings.rest_uri, None, {}
-        )
+        self.info = self._settings.info
         (directory / "storage").mkdir()
         (directory / "empty.properties").touch()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

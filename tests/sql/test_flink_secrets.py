@@ -41,6 +41,8 @@ STATEMENTS = [
     "CREATE TABLE j (id INT) WITH ('connector' = 'x' 'b' = 'HUNTER2' 'c' = 'HUNTER2')",
     "CREATE TABLE j (id INT) WITH ('connector' = 'x', 'b' = 'y' 'HUNTER2')",
     "CREATE TABLE j (id INT) WITH ('connector' = 'x', 'b' 'HUNTER2', 'c' = )",
+    "CREATE TABLE j (id INT) WITH ('connector' = 'x', 'b' 'HUNTER2' 'c' = )",
+    "CREATE TABLE j (id INT) WITH ('connectorHUNTER2 = 'filesystem', 'path' = 'https://h/x')",
     "CREATE TABLE j (id INT) WITH ('connector' = 'x', 'b' = U&'HUNTER2', 'c' = \"HUNTER2\")",
     "CREATE TABLE j (id INT) WITH ('connector' = 'x', d = HUNTER2, e.f = `HUNTER2`)",
     "CREATE TABLE j (id INT) WITH ('connector' = 'x', 'b' = /* c */ 'HUNTER2' -- 'd' = 'HUNTER2'\n)",

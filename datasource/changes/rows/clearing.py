@@ -17,17 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .names import (
-    POSITION,
-    SNAPSHOT,
-    UNKNOWN,
-    Columns,
-    Mask,
-    Moment,
-    Names,
-    is_position_older,
-    read_columns,
-)
+from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, is_position_older, read_columns
 
 BEGINS = ("first", "first_in_data_collection")
 LAST_OF_TABLE = "last_in_data_collection"

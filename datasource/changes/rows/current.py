@@ -36,11 +36,7 @@ class CurrentRows(KeyFold):
     """Takes changes in order and returns the resulting rows. Must be closed: it may hold temporary files."""
 
     def __init__(
-        self,
-        key: Sequence[str],
-        columns: Sequence[str],
-        memory: int,
-        ages: OlderPositions = OlderPositions.BY_TIME,
+        self, key: Sequence[str], columns: Sequence[str], memory: int, ages: OlderPositions = OlderPositions.BY_TIME
     ) -> None:
         """Begin without rows. `columns` are those to return, without the key's; `memory` is in bytes."""
         self._names = Names(ages)

@@ -85,11 +85,6 @@ class KeyFold:
         """Take the last states of other folds, as entries before all others; they are read when needed."""
         self._former = states
 
-    @property
-    def spilled(self) -> bool:
-        """Return whether the limit of memory was exceeded."""
-        return self._files is not None
-
     def add(self, entries: pa.Table) -> list[pa.Table]:
         """Take entries; return the results so far."""
         if not len(entries):

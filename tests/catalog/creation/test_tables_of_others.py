@@ -33,6 +33,7 @@ from pyspark_pravega.sql.options import OPTIONS, SettableAs
 from tests.catalog.storage.test_secrets import catalog_of
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
+from tests.reference_pages import read_meanings
 from tests.streams import run_available
 
 
@@ -202,10 +203,11 @@ def test_a_table_names_no_file_of_its_readers(
 
 def test_no_property_names_a_file_or_an_address() -> None:
     """A new option that may be a table property and takes a path belongs into this list only with a reason."""
+    meanings = read_meanings()
     for option in OPTIONS.values():
         if SettableAs.PROPERTY in option.allowed:
             assert option.type.name not in (URI.name, DIRECTORY.name, PLUG_IN.name), option.key
-            words = re.search(r"\b(file|path|directory|URI)\b", option.doc)
+            words = re.search(r"\b(file|path|directory|URI)\b", meanings[option.key])
             assert words is None or option.property_type is not None or option.key == "rollover-size", option.key
 
 

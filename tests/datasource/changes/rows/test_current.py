@@ -320,6 +320,6 @@ def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, m
                 rows.slice(begin, 1000), EventLocations(0, np.arange(begin, begin + 1000), np.ones(1000, np.int64))
             )
         found = [row for part in current.rows() for row in part.column(name_value("id")).to_pylist()]
-        assert current.spilled and list(tmp_path.iterdir())
+        assert current._files is not None and list(tmp_path.iterdir())
     assert sorted(found) == list(range(20_000))
     assert list(tmp_path.iterdir()) == []

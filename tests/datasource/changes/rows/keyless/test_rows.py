@@ -101,7 +101,7 @@ def rows_of(
 ) -> Counter[Value]:
     with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as keyless:
         feed_in_batches(keyless, changes, size)
-        assert keyless.spilled == (memory < 1 << 28)
+        assert (keyless._files is not None) == (memory < 1 << 28)
         return Counter(value for part in keyless.results() for value in part.column(name_value("v")).to_pylist())
 
 
