@@ -52,12 +52,15 @@ CHANGES = Option(
 )
 AT_CONSUMER = "consumer"
 """The value of `start-stream-cut` for the position of the read's `consumer`."""
+AT_GROUP = "reader-group:"
+"""How a value of `start-stream-cut` begins that names a reader group, for the group's position."""
 START_STREAM_CUT = Option(
     "start-stream-cut",
-    stream_cut("earliest", "latest", AT_CONSUMER, "unbounded"),
+    stream_cut("earliest", "latest", AT_CONSUMER, f"{AT_GROUP}<name>", "unbounded"),
     SettableAs.READ,
     "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for "
-    "streaming queries: what arrives after the query has started. `consumer`: where the option `consumer` stands. A "
+    "streaming queries: what arrives after the query has started. `consumer`: where the option `consumer` stands. "
+    "`reader-group:<name>`: at the last checkpoint of another client's reader group, or where its readers are. A "
     "streaming query with a checkpoint continues where its checkpoint says.",
     "earliest",
 )
