@@ -147,8 +147,8 @@ CONSUMER = Option(
     optional(TEXT),
     SettableAs.READ,
     "Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the "
-    "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time. Any read "
-    "can begin where it stands, with `start-stream-cut` = `consumer`.",
+    "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time; of several "
+    "streams, each has one. Any read can begin where it stands, with `start-stream-cut` = `consumer`.",
 )
 READ_WINDOW = Option(
     "read-window",

@@ -83,9 +83,4 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
     }
     return new JsonOffset(ask(new EndOfRealTime(query, offsets)));
   }
-
-  @Override
-  public void commit(Offset end) {
-    ask(new CommitMicroBatch(query, end.json()));
-  }
 }
