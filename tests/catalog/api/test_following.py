@@ -105,7 +105,7 @@ def test_retention_waits_until_the_next_rows_are_asked_for(
         table.append(numbers(first, first + 100))
         ends.append(StreamCut.from_text(table.history()[-1].position))
         assert next(followed).rows["n"].to_pylist()
-    followed.close()
+    del followed  # as at the end of a program
     assert position() == ends[2], "the program may not be done with the last rows"
     options |= {"start-stream-cut": "consumer"}
     [rest] = [new.rows["n"].to_pylist() for new in table.follow(options=options, available_now=True)]
