@@ -63,6 +63,13 @@ def make_segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | 
     return name if transaction is None else f"{name}#transaction.{transaction.hex}"
 
 
+def read_segment_name(name: str) -> tuple[Stream, int]:
+    """Return the stream and the id of a segment of this name."""
+    scope, stream, segment = name.split("/")
+    number, _, epoch = segment.partition(".#epoch.")
+    return Stream(scope, stream), int(epoch) << 32 | int(number)
+
+
 def get_transaction_epoch(transaction: uuid.UUID) -> int:
     """Return the epoch of the stream in which a transaction began: it writes to the segments of that epoch."""
     return transaction.int >> 96

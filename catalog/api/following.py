@@ -20,7 +20,6 @@ from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..storage.reporting import explain_dropped_streams
 from ..storage.spelling import prefix_table
@@ -52,7 +51,6 @@ def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: fl
     find_table_kind(table).check_supports("follow", described.name, table)
     with prefix_table(catalog, table):
         resolved = resolve_read(catalog.options, table, scan.options)
-        refuse_consumer(resolved, "a program that follows a table")
         required = select_columns(described, scan.columns, scan.condition)
         if has_times(table, required):
             raise UnsupportedOperationError(
@@ -76,7 +74,15 @@ def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: fl
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
         last = followed.last() if available_now else None
-    return _read_batches(scan, followed, limits, start, last, timeout)
+    return _release_at_end(reader, _read_batches(scan, followed, limits, start, last, timeout))
+
+
+def _release_at_end(reader: StreamReader, batches: Iterator[NewRows]) -> Iterator[NewRows]:
+    """Yield rows; the program's consumer, if it has one, then stays at the end of those before the last demand."""
+    try:
+        yield from batches
+    finally:
+        reader.queries.note_stopped(reader.checkpoint)
 
 
 def _read_batches(
@@ -86,6 +92,7 @@ def _read_batches(
     quiet_since = time.monotonic()
     while True:
         with prefix_table(scan.catalog, scan.described.table), explain_dropped_streams(_GONE):
+            followed.commit(since)  # the program is done with the rows before that, since it asks for more
             until = followed.end(since, last, limits).offset
             new = None
             if until != since:

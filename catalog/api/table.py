@@ -266,7 +266,8 @@ class Table(AlterableTable):
         fulfil. `position`: the position of an earlier batch, after which reading continues. `start`: where reading
         begins without a position: by default at the oldest event, with "latest" after what exists now. `available_now`:
         whether reading ends with what exists now. `timeout`: the seconds without new rows after which reading ends; by
-        default it never does. `options`: read options of docs/options.md.
+        default it never does. `options`: read options of docs/options.md. With `consumer`, retention waits for the
+        program, which is done with rows when it asks for the next ones.
 
         Yields rows, with the position after them.
 

@@ -8,7 +8,7 @@ from collections import deque
 from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers
+from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_reader_groups
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
@@ -64,12 +64,12 @@ def transactions(pravega: Pravega, stream: Stream) -> Rows:
 @metadata_table(
     column("consumer", StringType(), "its name, or that of another client's reader group", nullable=False),
     column("scope", StringType(), "the scope that it is in", nullable=False),
-    column("holding", StringType(), "how events are held: manual is a consumer's way", nullable=False),
-    column("stream_cut", StringType(), "what lies before it may be truncated; null of reader groups"),
+    column("holding", StringType(), "how events are held: manual is a consumer's way; none", nullable=False),
+    column("stream_cut", StringType(), "where it is; what lies before it may be truncated if it is a consumer's"),
     column("bytes_behind", LongType(), "from there to the tail"),
 )
 def consumers(pravega: Pravega, stream: Stream) -> Rows:
-    for consumer in list_consumers(pravega, stream):
+    for consumer in list_reader_groups(pravega, stream):
         cut = None if consumer.position is None else consumer.position.to_text()
         yield consumer.name, consumer.scope, consumer.holding.name.lower(), cut, consumer.bytes_behind
 

@@ -60,6 +60,10 @@ class StreamingReads:
                 case r.LimitsOfStream():
                     return source.limits()
                 case r.EndOfMicroBatch(since=since, last=last, limits=limits):
+                    if last is not None:
+                        # With availableNow no commit of the last batch comes, but its offset does, stored by then:
+                        # asynchronous progress tracking, which stores it later, is not possible with this trigger.
+                        source.commit(since)
                     return source.end(since, last, limits)
                 case r.PlanMicroBatch(range=range):
                     return make_planned_read(name, table, source.plan(range), ScanRequest(query.columns))

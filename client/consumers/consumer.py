@@ -17,6 +17,7 @@ from pyspark_pravega.errors import (
     ConsumerInUseError,
     ConsumerNotFoundError,
     InvalidOptionError,
+    PermissionDeniedError,
     ScopeNotFoundError,
     StreamNotFoundError,
     UnsupportedOperationError,
@@ -116,6 +117,40 @@ def list_consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus
     return statuses
 
 
+def list_reader_groups(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+    """Return the consumers of a stream, and all reader groups that read it, with the positions of their readers.
+
+    Those of other scopes are listed only if they hold events. Raises StreamNotFoundError.
+    """
+    statuses = {(status.scope, status.name): status for status in list_consumers(pravega, stream)}
+    for name in _group_names(pravega.controller.list_streams(stream.scope)):
+        key = stream.scope, name
+        if key not in statuses and (group := pravega.controller.reader_group(*key)) and stream in group.streams:
+            statuses[key] = ConsumerStatus(stream, *key, group.holding, None, None)
+    return [_add_position(pravega, status) for status in statuses.values()]
+
+
+def _add_position(pravega: Pravega, status: ConsumerStatus) -> ConsumerStatus:
+    position = None
+    with suppress(PermissionDeniedError):
+        position = find_group_position(pravega, status.stream, status.scope, status.name)
+    behind = None if position is None else count_bytes_after(pravega, position)
+    return replace(status, position=position, bytes_behind=behind)
+
+
+def find_group_position(pravega: Pravega, stream: Stream, scope: str, name: str) -> StreamCut | None:
+    """Return the position of a reader group in a stream, if it is a stream cut now; see `GroupProgress.positions`."""
+    with suppress(StreamNotFoundError):
+        progress = GroupLog(pravega, scope, name).read()
+        positions = {} if progress is None else progress.positions(stream)
+        read = [segment for segment, at in positions.items() if at < 0]  # to their ends, whose successors wait
+        infos = pravega.segments.segment_infos(stream, read) if read else {}
+        cut = StreamCut(stream, positions | {segment: info.write_offset for segment, info in infos.items()})
+        if positions and len(infos) == len(read) and pravega.known_streams.is_cut(cut):
+            return cut
+    return None
+
+
 def list_foreign_groups(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
     """Return the names of the reader groups of a scope that remain if its streams are dropped; see `drop_consumers_of`.
 
@@ -212,7 +247,7 @@ def _find_status(pravega: Pravega, stream: Stream, scope: str, name: str) -> Con
             state = GroupLog(pravega, scope, name).read()
         except StreamNotFoundError:
             state = None  # being created or dropped: the group is known, but its stream is missing
-        position = None if state is None else state.position
+        position = None if state is None or state.used else StreamCut(stream, state.positions(stream))
     holding = Holding.NONE if group is None else group.holding
     behind = None if position is None else count_bytes_after(pravega, position)
     return ConsumerStatus(stream, scope, name, holding, position, behind)
@@ -259,4 +294,4 @@ def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None
 
 def _has_readers(pravega: Pravega, group: ReaderGroup) -> bool:
     state = GroupLog(pravega, group.scope, group.name).read()
-    return state is not None and state.position is None
+    return state is not None and state.used

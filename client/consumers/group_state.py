@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -23,7 +22,8 @@ from ..segments.event_frames import frame
 from ..segments.tail import read_tail
 from ..stream import Stream, make_segment_name
 from ..stream_cut import StreamCut
-from ..wire.versioned import VersionedReader, VersionedWriter, encode_versioned
+from ..wire.versioned import VersionedWriter, encode_versioned
+from .group_progress import GroupProgress, fold_records
 
 _INITIAL = 1
 """How a record begins that holds a whole state; other records change a state."""
@@ -31,16 +31,8 @@ _INITIAL = 1
 _STATE = 0
 """The number of the type 'state' among Java's types that a record can hold."""
 
-_TAIL_BYTES = 64 * 1024
-_MOST_BYTES = 4 * 1024 * 1024
+_MOST_BYTES = 256 * 1024
 """The size in bytes above which the stream is truncated at its last record."""
-
-
-@dataclass(frozen=True)
-class GroupState:
-    """The last record: the position of a group without readers; None if readers have written."""
-
-    position: StreamCut | None
 
 
 class GroupLog:
@@ -50,14 +42,15 @@ class GroupLog:
         self._pravega = pravega
         self._stream = Stream(scope, f"_RG{name}")
 
-    def read(self) -> GroupState | None:
-        """Return the last state; None if there is none yet. Raises StreamNotFoundError."""
+    def read(self) -> GroupProgress | None:
+        """Return the state of the group; None if there is none yet. Raises StreamNotFoundError."""
         segment_id, start, end = self._segment()
-        window = read_tail(self._pravega.segments, self._stream, segment_id, start, end, _TAIL_BYTES)
+        window = read_tail(self._pravega.segments, self._stream, segment_id, start, end, end - start)
         if window is None:
             return None
-        first, length = int(window.starts[-1]), int(window.lengths[-1])
-        return GroupState(decode_position(bytes(memoryview(window.data)[first : first + length])))
+        data = memoryview(window.data)
+        pieces = zip(window.starts, window.lengths, strict=True)
+        return fold_records([bytes(data[begin : begin + length]) for begin, length in pieces])
 
     def write(self, group: ReaderGroup, position: StreamCut) -> None:
         """Write a state without readers that begins at a position."""
@@ -99,23 +92,6 @@ def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
     third.pack("?", False)
     state = encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
     return struct.pack(">i", _INITIAL) + state
-
-
-def decode_position(record: bytes) -> StreamCut | None:
-    """Return the position in a record; None unless it holds a whole state without readers, of one stream."""
-    if record[:6] != struct.pack(">iBB", _INITIAL, 0, _STATE):
-        return None
-    fields = VersionedReader(record[4:], "the state of a reader group").revisions(type=_STATE)[0]
-    fields.block()
-    names = fields.mapping(fields.text, lambda: fields.unpack("q")[0])
-    positions: dict[int, int] = {}
-    streams = set()
-    for name, offset in names.items():
-        scope, stream, segment = name.split("/")
-        number, _, epoch = segment.partition(".#epoch.")
-        streams.add(Stream(scope, stream))
-        positions[int(epoch) << 32 | int(number)] = offset
-    return StreamCut(streams.pop(), positions) if len(streams) == 1 else None
 
 
 def _encode_configuration(group: ReaderGroup) -> bytes:

@@ -107,9 +107,9 @@ class VersionedReader:
         return float(value)
 
     def text(self) -> str:
-        """Read a text that Java's `writeUTF` wrote."""
+        """Read a text that Java's `writeUTF` wrote; texts that differ stay different."""
         (length,) = self.unpack("H")
-        return bytes(self._take(length)).decode("ascii", errors="replace")
+        return bytes(self._take(length)).decode("ascii", errors="backslashreplace")
 
     def compact_int(self) -> int:
         """Read a number that was written in 1, 2 or 4 bytes."""
@@ -123,6 +123,10 @@ class VersionedReader:
     def block(self) -> memoryview:
         """Read bytes after their number."""
         return self._take(self.compact_int())
+
+    def texts(self) -> list[str]:
+        """Read texts after their number."""
+        return [self.text() for _ in range(self.compact_int())]
 
     def mapping(self, key: Callable[[], K], value: Callable[[], V]) -> dict[K, V]:
         """Read entries, with functions that read a key and a value from this reader."""

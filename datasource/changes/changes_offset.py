@@ -97,16 +97,17 @@ class BatchRequest:
     needs_log: bool
 
 
-def check_options(options: o.Options) -> None:
+def check_options(options: o.Options, *, streaming: bool = False) -> None:
     """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and those of micro-batches."""
-    refuse_consumer(options, "CHANGES", begins=False)
+    if not streaming:
+        refuse_consumer(options, "a batch of CHANGES", begins=False)
     refuse_streaming_options(options, "CHANGES")
     check_unbounded(options, "CHANGES has bounds of its own.")
 
 
 def check_endless(changes: ChangeRange, options: o.Options) -> None:
     """Raise InvalidOptionError for a range that a stream of changes cannot have."""
-    check_options(options)
+    check_options(options, streaming=True)
     if changes.end is not None:
         raise InvalidOptionError(
             f"A stream of changes has no end, but {changes.unit} {changes.end} was given as one. Leave it out, or read "

@@ -33,7 +33,10 @@ from ..tables.open_table import OpenRead, OpenTable
 
 
 class ChangesSource(StreamSource):
-    """Reads the changes of a table. An offset is a position between two transactions."""
+    """Reads the changes of a table. An offset is a position between two transactions.
+
+    A consumer, if the query has one, holds back what it has yet to read; of rows before it, the checkpoint has a state.
+    """
 
     _needs_log: ClassVar[bool]
     """Whether users must be allowed to read the commit log, because all versions are its own."""
@@ -58,11 +61,17 @@ class ChangesSource(StreamSource):
         bound = None if last is None else ChangesOffset.from_json(last)
         request = BatchRequest(bound, limits, self._reader.checkpoint, self._reader.memory, self._needs_log)
         end = find_end_of_batch(self._opened, begin, request)
+        self._reader.consume(self._opened, begin.cut)
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
+
+    def commit(self, until: str) -> None:
+        self._reader.queries.note_committed(self._reader.checkpoint, ChangesOffset.from_json(until).cut)
 
     def _read_range(self, batch: BatchRange) -> tuple[ChangesOffset, ChangesOffset]:
         since, until = ChangesOffset.from_json(batch.since), ChangesOffset.from_json(batch.until)
-        return check_positions(self._opened.pravega, self._opened.stream, since, until), until
+        since = check_positions(self._opened.pravega, self._opened.stream, since, until)
+        self._reader.consume(self._opened, since.cut)
+        return since, until
 
 
 class AppendedSource(ChangesSource):

@@ -24,7 +24,7 @@ from ..stream_source.admission import Limits, read_limits
 from ..stream_source.batch_planning import TableStream
 from ..stream_source.event_time_drift import check_times
 from ..stream_source.memory import QueryMemory
-from ..stream_source.merged_source import MemberStream, MergedTableStream
+from ..stream_source.merged_source import MemberStream, MergedOffset, MergedTableStream
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
 from ..tables.merged_table import MemberChoice, check_member
 from ..tables.open_table import OpenTable
@@ -48,20 +48,21 @@ class MergedSource(StreamSource):
 
         Raises InvalidOptionError or UnsupportedOperationError for options and columns that need one stream.
         """
+        self._opened, self._reader, self._plan = opened, reader, plan
         self._pravega, self._table, self._options = opened.pravega, opened.table, opened.options
-        self._reader, self._plan = reader, plan
         options, stream = self._options, opened.stream
-        if options.is_set(o.CONSUMER):
-            raise InvalidOptionError(
-                f"'{options.name(o.CONSUMER)}' is a position in one stream, but {stream} is several streams. Leave "
-                "it out, or read one stream."
-            )
         if has_times(self._table, reader.columns):
             raise UnsupportedOperationError(
                 f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {stream} is "
                 "several streams. Leave the columns out, or read one stream."
             )
         self._choice = MemberChoice.of(options, stream.scope)
+        streams = [member.stream for member in self._choice.listed]
+        if options.is_set(o.CONSUMER) and len(set(streams)) < len(streams):
+            raise InvalidOptionError(
+                f"'{options.name(o.CONSUMER)}' is one position in each stream, but {stream} has several types of "
+                "events of one stream. Leave it out, or read each type in a query of its own."
+            )
         self._lock = threading.Lock()
         self._streams, self._looked_at = self._list_loaded(), time.monotonic()
         self._unfinished: dict[str, float] = {}
@@ -83,8 +84,10 @@ class MergedSource(StreamSource):
     def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
         reading = self._open()
         begin = reading.read_offset(since)
+        self._consume(begin)
         bound = None if last is None else reading.read_offset(last)
         end = reading.end(begin, bound, limits, self._query())
+        self._consume(end.offset)  # new streams, of which nothing has been read yet
         reached = since if end.offset is begin else end.offset.to_json()
         return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
 
@@ -92,17 +95,29 @@ class MergedSource(StreamSource):
         """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
         streams = self._look()
         reading = self._open(streams)
-        pieces_by_name = reading.slices(reading.read_offset(batch.since), reading.read_offset(batch.until))
+        since = reading.read_offset(batch.since)
+        self._consume(since)
+        pieces_by_name = reading.slices(since, reading.read_offset(batch.until))
         numbers = {name: number for number, name in enumerate(streams)}
         table = replace(self._table, members=tuple(member for member, _ in streams.values()))
         slices = {numbers[name]: pieces for name, pieces in pieces_by_name.items() if pieces}
         return self._plan(table, slices)
+
+    def commit(self, until: str) -> None:
+        if self._options.is_set(o.CONSUMER):
+            for offset in self._open().read_offset(until).offsets.values():
+                self._reader.queries.note_committed(self._reader.checkpoint, offset.cut)
 
     def plan_real_time(self, since: str) -> PlannedScan:
         raise UnsupportedOperationError(
             f"{self._reader.name} is several streams, which real-time mode cannot follow. Read one stream, or use "
             "another trigger."
         )
+
+    def _consume(self, offset: MergedOffset) -> None:
+        """Let the query's consumers, if it has some, hold what follows an offset, one in each stream."""
+        for one in offset.offsets.values():
+            self._reader.consume(self._opened, one.cut, several=True)
 
     def _look(self) -> FoundByName:
         """Find the streams, if it is time to look for new ones.

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import UnsupportedOperationError
-from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_streaming_options
 
 from ..positions.snapshot import SegmentSlice
@@ -49,12 +48,8 @@ class RowsSource(StreamSource):
 
     def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
         begin = self._stream.read_offset(since)
-        self._consume(begin.cut)
+        self._reader.consume(self._opened, begin.cut)
         bound = None if last is None else self._stream.read_offset(last)
-        if bound is not None:
-            # With availableNow no commit of the last batch comes, but its offset does, and Spark has stored it by then:
-            # asynchronous progress tracking, which stores it later, is not possible with this trigger.
-            self._reader.queries.note_committed(self._reader.checkpoint, begin.cut)
         end = self._stream.end(begin, bound, limits, self._reader.memory.query(self._reader.checkpoint))
         reached = end.offset
         if reached is not begin and self._has_times:
@@ -66,7 +61,7 @@ class RowsSource(StreamSource):
     def plan(self, batch: BatchRange) -> PlannedScan:
         since, until = self._stream.read_offset(batch.since), self._stream.read_offset(batch.until)
         begin = since.cut if until.begin is None else StreamCut(self._opened.stream, until.begin)
-        self._consume(begin)
+        self._reader.consume(self._opened, begin)
         times = None
         if self._has_times:
             marks = self._marks()
@@ -86,7 +81,7 @@ class RowsSource(StreamSource):
             )
         refuse_streaming_options(self._opened.options, "real-time mode")
         begin = self._stream.read_offset(since)
-        self._consume(begin.cut)
+        self._reader.consume(self._opened, begin.cut)
         return follow(self._plan(self._stream.open_slices(begin)))
 
     def end_of_real_time(self, reached: Mapping[int, int]) -> str:
@@ -97,9 +92,3 @@ class RowsSource(StreamSource):
 
     def _marks(self) -> KnownMarks:
         return self._reader.queries.marks(self._opened.pravega, self._opened.stream, self._reader.checkpoint)
-
-    def _consume(self, begin: StreamCut) -> None:
-        """Let the query's consumer, if it has one, hold what follows the start of its run's first batch."""
-        if (consumer := self._opened.options.get(o.CONSUMER)) is not None:
-            reader = self._reader
-            reader.queries.consume(self._opened.pravega, consumer, begin, reader.checkpoint, reader.hold)

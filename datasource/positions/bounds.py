@@ -1,18 +1,18 @@
 """Bounds of a scan or a stream: from the options to stream cuts.
 
-A bound is a stream cut, a version of the table's commit log, the position of a consumer, or a time.
+A bound is a stream cut, a version of the table's commit log, the position of a consumer or reader group, or a time.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.consumers.consumer import list_consumers
+from pyspark_pravega.client.consumers.consumer import find_group_position, list_reader_groups
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, DataLossError, InvalidOptionError
@@ -23,38 +23,42 @@ from .lake_history import History
 from .points_in_time import Point, find_point_before_time, find_point_of_number, find_point_of_time
 
 
-def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
-    """Return the position of the consumer in the options; the read does not move it.
+def find_group_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
+    """Return the position of the consumer or reader group at which options let a read begin; the read does not move it.
 
-    Raises InvalidOptionError if no consumer is named, ConsumerNotFoundError if the stream has none of that name,
-    ConsumerInUseError for a reader group whose readers keep the position, StreamNotFoundError, PermissionDeniedError.
+    Raises InvalidOptionError if no consumer is named, ConsumerNotFoundError if none of that name reads the stream,
+    ConsumerInUseError if it has no position, StreamNotFoundError, PermissionDeniedError.
     """
-    start = f"'{options.name(o.START_STREAM_CUT)}'='{o.AT_CONSUMER}'"
-    name = options.get(o.CONSUMER)
+    text = options.get(o.START_STREAM_CUT)
+    start = f"'{options.name(o.START_STREAM_CUT)}'='{text}'"
+    name = options.get(o.CONSUMER) if text == o.AT_CONSUMER else text[len(o.AT_GROUP) :]
     if name is None:
         raise InvalidOptionError(f"{start} needs '{o.CONSUMER.key}', the consumer where the read begins. Give both.")
-    consumers = {one.name: one for one in list_consumers(pravega, stream) if one.scope == stream.scope}
-    consumer = consumers.get(name)
-    if consumer is None:
-        near = difflib.get_close_matches(name, consumers, 1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+    group = pravega.controller.reader_group(stream.scope, name) if name else None
+    if group is None or stream not in group.streams:
+        names = [one.name for one in list_reader_groups(pravega, stream)]
         raise ConsumerNotFoundError(
-            f"{start}: stream {stream} has no consumer '{name}'. Its consumers: "
-            f"{', '.join(sorted(consumers)) or 'none'}.{hint} The procedure create_consumer makes one, and so does a "
-            "streaming query with another start."
+            f"{start}: stream {stream} has no consumer '{name}'. Its consumers and reader groups: "
+            f"{', '.join(names) or 'none'}.{_suggest(name, names)} The procedure create_consumer makes one, and so "
+            "does a streaming query with another start."
         )
-    if consumer.position is None:
+    position = find_group_position(pravega, stream, group.scope, group.name)
+    if position is None:
         raise ConsumerInUseError(
-            f"{start}: '{name}' is a reader group of other clients, which keep the positions of its readers to "
-            "themselves. Name a consumer of this package, or give a stream cut."
+            f"{start}: '{name}' has no position in stream {stream} now: it is being created, or has read one of "
+            "several segments that were merged, or all of a sealed stream. Let its readers go on and make a "
+            "checkpoint, or give a stream cut."
         )
-    return consumer.position
+    return position
 
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
-_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest", o.AT_CONSUMER), o.END_STREAM_CUT.key: ("latest",)}
+_NAMES = {
+    o.START_STREAM_CUT.key: ("earliest", "latest", o.AT_CONSUMER, f"{o.AT_GROUP}<name>"),
+    o.END_STREAM_CUT.key: ("latest",),
+}
 """The names that may stand for a stream cut, for error messages."""
 
 
@@ -75,11 +79,11 @@ def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay
     `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
 
     Raises InvalidOptionError for a bound that the stream does not have and for more than one bound, and the errors of
-    `find_consumer_cut`.
+    `find_group_cut`.
     """
     option = _find_only(options, STARTS)
-    if options.get(o.START_STREAM_CUT) == o.AT_CONSUMER:
-        return Bound(find_consumer_cut(pravega, stream, options))
+    if (start := options.get(o.START_STREAM_CUT)) == o.AT_CONSUMER or start.startswith(o.AT_GROUP):
+        return Bound(find_group_cut(pravega, stream, options))
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
         point = None if first == 1 else find_point_of_number(pravega, stream, first - 1, _show(options, option))
@@ -158,9 +162,13 @@ def read_named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | Non
         names = _NAMES[option.key]
         allowed = ", ".join(f"'{name}'" for name in names[:-1])
         allowed = f"{allowed} or '{names[-1]}'" if allowed else f"'{names[-1]}'"
-        near = difflib.get_close_matches(text.lower(), names, 1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        hint = _suggest(text.lower(), names)
         raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None
+
+
+def _suggest(text: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(text, list(names), 1)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def describe_bounds(options: o.Options) -> tuple[str, str]:

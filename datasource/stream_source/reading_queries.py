@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
@@ -34,9 +35,9 @@ _PASSING = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 class Consumption:
     """Moves one consumer, each time in its own thread. Thread-safe."""
 
-    def __init__(self, consumer: Consumer, release: Callable[[], None]) -> None:
-        """Use a consumer, and call `release` to give its connection back."""
-        self._consumer, self._release = consumer, release
+    def __init__(self, consumer: Consumer, position: StreamCut, release: Callable[[], None]) -> None:
+        """Use a consumer at a position, and call `release` to give its connection back."""
+        self._consumer, self._position, self._release = consumer, position, release
         self._lock = threading.Lock()
         self._pending: StreamCut | None = None
         self._mover: threading.Thread | None = None
@@ -52,6 +53,8 @@ class Consumption:
         with self._lock:
             if self._error is not None:
                 raise self._error
+            if end == self._position and self._pending is None:
+                return  # one of many streams, in which nothing has come
             self._pending = end
             if self._mover is None and time.monotonic() >= self._due:
                 self._mover = threading.Thread(target=self._move_on, name=f"move {self._consumer.name}", daemon=True)
@@ -76,6 +79,7 @@ class Consumption:
     def _move(self) -> None:
         with self._lock:
             end, self._pending = self._pending, None
+            self._position = end or self._position
         if end is None:
             return
         try:
@@ -132,7 +136,7 @@ class ReadingQueries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._marks: dict[str, KnownMarks] = {}
-        self._consumptions: dict[str, Consumption] = {}
+        self._consumptions: dict[str, dict[Stream, Consumption]] = {}
 
     def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
         """Return the known watermarks of a query's stream."""
@@ -145,28 +149,27 @@ class ReadingQueries:
     def consume(
         self, pravega: Pravega, name: str, position: StreamCut, checkpoint: str, hold: Callable[[], Callable[[], None]]
     ) -> None:
-        """Let a query that has read up to a position take over its consumer, once; see `Consumer.register`.
+        """Let a query that has read up to a position take over its consumer of a stream, once.
 
-        `hold` keeps the connection until the query stops.
+        See `Consumer.register`. `hold` keeps the connection until the query stops.
         """
         with self._lock:
-            if checkpoint in self._consumptions:
+            if position.stream in self._consumptions.get(checkpoint, {}):
                 return
         consumer = Consumer.register(pravega, position.stream, name, position)
         with self._lock:
-            self._consumptions[checkpoint] = Consumption(consumer, hold())
+            self._consumptions.setdefault(checkpoint, {})[position.stream] = Consumption(consumer, position, hold())
 
     def note_committed(self, checkpoint: str, end: StreamCut) -> None:
-        """Move the query's consumer, if it has one; see `Consumption.note_committed`."""
+        """Move the query's consumer of a stream, if it has one; see `Consumption.note_committed`."""
         with self._lock:
-            consumption = self._consumptions.get(checkpoint)
+            consumption = self._consumptions.get(checkpoint, {}).get(end.stream)
         if consumption is not None:
             consumption.note_committed(end)
 
     def note_stopped(self, checkpoint: str) -> None:
-        """Forget a query, after its consumer's last move."""
+        """Forget a query, after the last moves of its consumers."""
         with self._lock:
             self._marks.pop(checkpoint, None)
-            consumption = self._consumptions.pop(checkpoint, None)
-        if consumption is not None:
-            consumption.close()
+            consumptions = self._consumptions.pop(checkpoint, {})
+        map_side_by_side(Consumption.close, consumptions.values())

@@ -10,10 +10,12 @@ from typing import TypeAlias
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
 from ..scan.planned_scan import PlannedScan
+from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from .admission import Limits
 from .memory import SourceMemory
@@ -75,6 +77,12 @@ class StreamReader:
     hold: Callable[[], Callable[[], None]]
     load_members: LoadMembers
 
+    def consume(self, opened: OpenTable, begin: StreamCut, *, several: bool = False) -> None:
+        """Let the query's consumer, if it has one, hold what it has yet to read: one in each of `several` streams."""
+        if (consumer := opened.options.get(o.CONSUMER)) is not None:
+            name = f"{consumer}-of-{begin.stream.name}" if several else consumer
+            self.queries.consume(opened.pravega, name, begin, self.checkpoint, self.hold)
+
 
 class StreamSource(ABC):
     """A table as one streaming query reads it. Offsets are texts, which Spark keeps in the query's checkpoint."""
@@ -106,9 +114,9 @@ class StreamSource(ABC):
     def check(self, offset: str) -> None:
         """Raise CheckpointError or DataLossError for an offset at which reading cannot continue."""
 
+    @abstractmethod
     def commit(self, until: str) -> None:
         """Note that the query needs nothing before an offset any more."""
-        return
 
     def plan_real_time(self, since: str) -> PlannedScan:
         """Plan how the tasks of a real-time batch follow the stream's segments. Raises UnsupportedOperationError."""

@@ -36,15 +36,18 @@ CHANGES = Option("changes", BOOLEAN, SettableAs.READ, default_text="false")
 does from Spark 4.2 on. The range is given as there, by `startingVersion` and the others."""
 AT_CONSUMER = "consumer"
 """The value of `start-stream-cut` for the position of the read's `consumer`."""
+AT_GROUP = "reader-group:"
+"""How a value of `start-stream-cut` begins that names a reader group, for the group's position."""
 START_STREAM_CUT = Option(
     "start-stream-cut",
-    stream_cut("earliest", "latest", AT_CONSUMER, "unbounded"),
+    stream_cut("earliest", "latest", AT_CONSUMER, f"{AT_GROUP}<name>", "unbounded"),
     SettableAs.READ,
     default_text="earliest",
 )
 """Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for streaming
-queries: what arrives after the query has started. `consumer`: where the option `consumer` stands. A streaming query
-with a checkpoint continues where its checkpoint says."""
+queries: what arrives after the query has started. `consumer`: where the option `consumer` stands.
+`reader-group:<name>`: at the last checkpoint of another client's reader group, or where its readers are. A streaming
+query with a checkpoint continues where its checkpoint says."""
 END_STREAM_CUT = Option(
     "end-stream-cut", stream_cut("earliest", "latest", "unbounded"), SettableAs.READ, default_text="latest"
 )
@@ -79,8 +82,8 @@ first watermark that is more than this beyond the slowest segment with unread ev
 whose writers note times."""
 CONSUMER = Option("consumer", optional(TEXT), SettableAs.READ)
 """Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the query
-still needs; it frees the rest as far as the stream's retention allows. For one query at a time. Any read can begin
-where it stands, with `start-stream-cut` = `consumer`."""
+still needs; it frees the rest as far as the stream's retention allows. For one query at a time; of several
+streams, each has one. Any read can begin where it stands, with `start-stream-cut` = `consumer`."""
 READ_WINDOW = Option("read-window", between(BYTE_SIZE, "64k", "256m"), READS, default_text="8m")
 """Bytes that a task decodes at a time; its buffers need about four times as much memory."""
 MAX_EXPANSION = Option("max-expansion", whole_number(1, 10_000), READS, default_text="100")

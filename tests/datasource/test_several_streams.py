@@ -256,7 +256,7 @@ def test_a_new_stream_that_does_not_fit(
 
 def test_what_belongs_to_one_stream(create: Callable[..., str], read: Read, tmp_path: Path) -> None:
     create("a", "id INT", "(1)")
-    for option, value in (("consumer", "one"), ("start-version", "1")):
+    for option, value in (("start-stream-cut", "consumer"), ("start-version", "1")):
         rows = read(streaming=True, streams="a", **{option: value}).select("id")
         with pytest.raises(StreamingQueryException, match=f"'{option}' is a position in one stream"):
             run_available(rows.writeStream.format("noop"), tmp_path / option)

@@ -21,6 +21,10 @@ import io.pravega.client.admin.StreamInfo;
 import io.pravega.client.admin.StreamManager;
 import io.pravega.client.batch.SegmentIterator;
 import io.pravega.client.batch.SegmentRange;
+import io.pravega.client.state.InitialUpdate;
+import io.pravega.client.state.StateSynchronizer;
+import io.pravega.client.stream.Checkpoint;
+import io.pravega.client.stream.EventRead;
 import io.pravega.client.stream.EventStreamReader;
 import io.pravega.client.stream.EventStreamWriter;
 import io.pravega.client.stream.EventWriterConfig;
@@ -36,6 +40,8 @@ import io.pravega.client.stream.TimeWindow;
 import io.pravega.client.stream.Transaction;
 import io.pravega.client.stream.TransactionalEventStreamWriter;
 import io.pravega.client.stream.impl.ByteBufferSerializer;
+import io.pravega.client.stream.impl.ReaderGroupImpl;
+import io.pravega.client.stream.impl.ReaderGroupState;
 import io.pravega.client.stream.impl.UTF8StringSerializer;
 import io.pravega.client.tables.KeyValueTable;
 import io.pravega.client.tables.KeyValueTableClientConfiguration;
@@ -60,6 +66,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -71,6 +79,10 @@ import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericContainer;
 import org.apache.avro.generic.GenericDatumReader;
@@ -89,6 +101,7 @@ import org.apache.avro.io.JsonEncoder;
 public class Foreign {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final HexFormat HEX = HexFormat.of();
+    private static final long GROUP_REFRESH_MILLIS = 100;
 
     private final JsonNode request;
     private final String scope;
@@ -145,6 +158,9 @@ public class Foreign {
             case "time-window" -> timeWindow(answer);
             case "reader-group" -> readerGroup(answer);
             case "create-reader-group" -> createReaderGroup();
+            case "read-in-group" -> readInGroup(answer);
+            case "checkpoint-reader-group" -> checkpointReaderGroup();
+            case "compact-reader-group" -> compactReaderGroup();
             case "delete-reader-group" -> deleteReaderGroup();
             case "create-key-value-table" -> createKeyValueTable();
             case "put-entry" -> putEntry();
@@ -257,12 +273,88 @@ public class Foreign {
 
     private void createReaderGroup() {
         ReaderGroupConfig.ReaderGroupConfigBuilder config =
-                ReaderGroupConfig.builder().stream(Stream.of(scope, stream));
+                ReaderGroupConfig.builder().stream(Stream.of(scope, stream)).groupRefreshTimeMillis(GROUP_REFRESH_MILLIS);
         if (request.get("holding").asBoolean()) {
             config.retentionType(ReaderGroupConfig.StreamDataRetention.AUTOMATIC_RELEASE_AT_LAST_CHECKPOINT);
         }
         try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client)) {
             groups.createReaderGroup(request.get("group").asText(), config.build());
+        }
+    }
+
+    /** Reads events in a group, makes a checkpoint if that is asked for, and reads more. */
+    private void readInGroup(ObjectNode answer) throws Exception {
+        String name = request.get("group").asText();
+        ScheduledExecutorService executor = Executors.newSingleThreadScheduledExecutor();
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client);
+             ReaderGroup group = groups.getReaderGroup(name);
+             EventStreamClientFactory factory = EventStreamClientFactory.withScope(scope, client);
+             EventStreamReader<String> reader = factory.createReader(
+                     "reader-" + UUID.randomUUID(), name, new UTF8StringSerializer(), ReaderConfig.builder().build())) {
+            ArrayNode before = answer.putArray("before");
+            read(reader, before, request.get("events").asInt());
+            if (request.get("checkpoint").asBoolean()) {
+                CompletableFuture<Checkpoint> checkpoint = group.initiateCheckpoint(UUID.randomUUID().toString(), executor);
+                Thread.sleep(3 * GROUP_REFRESH_MILLIS); // or else the reader reads on before it looks for checkpoints
+                EventRead<String> event;
+                do {
+                    event = reader.readNextEvent(2000);
+                    if (event.getEvent() != null) {
+                        before.add(event.getEvent());
+                    }
+                } while (!event.isCheckpoint());
+                ArrayNode after = answer.putArray("after");
+                read(reader, after, request.get("more").asInt());
+                checkpoint.get(30, TimeUnit.SECONDS);
+            }
+        } finally {
+            executor.shutdownNow();
+        }
+    }
+
+    private void checkpointReaderGroup() throws Exception {
+        ScheduledExecutorService executor = Executors.newSingleThreadScheduledExecutor();
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client);
+             ReaderGroup group = groups.getReaderGroup(request.get("group").asText())) {
+            group.initiateCheckpoint(UUID.randomUUID().toString(), executor).get(30, TimeUnit.SECONDS);
+        } finally {
+            executor.shutdownNow();
+        }
+    }
+
+    private static void read(EventStreamReader<String> reader, ArrayNode events, int count) {
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (events.size() < count) {
+            String event = reader.readNextEvent(2000).getEvent();
+            if (event != null) {
+                events.add(event);
+            } else if (System.currentTimeMillis() > deadline) {
+                throw new IllegalStateException("only " + events.size() + " of " + count + " events came");
+            }
+        }
+    }
+
+    /** Writes a group's whole state, as Java's readers do now and then. */
+    private void compactReaderGroup() throws Exception {
+        Field field = ReaderGroupImpl.class.getDeclaredField("synchronizer");
+        field.setAccessible(true);
+        Constructor<?> whole = Class.forName(ReaderGroupState.class.getName() + "$CompactReaderGroupState")
+                .getDeclaredConstructor(ReaderGroupState.class);
+        whole.setAccessible(true);
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client);
+             ReaderGroup group = groups.getReaderGroup(request.get("group").asText())) {
+            @SuppressWarnings("unchecked")
+            StateSynchronizer<ReaderGroupState> states = (StateSynchronizer<ReaderGroupState>) field.get(group);
+            states.fetchUpdates();
+            states.compact(state -> {
+                try {
+                    @SuppressWarnings("unchecked")
+                    InitialUpdate<ReaderGroupState> update = (InitialUpdate<ReaderGroupState>) whole.newInstance(state);
+                    return update;
+                } catch (ReflectiveOperationException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
         }
     }
 

@@ -198,6 +198,24 @@ class ForeignClient:
         """Create a reader group; `holding`: retention keeps what follows its last checkpoint."""
         self._ask("create-reader-group", scope, stream, group=group, holding=holding)
 
+    def read_in_group(
+        self, scope: str, group: str, events: int, *, checkpoint: bool = False, more: int = 0
+    ) -> tuple[list[str], list[str]]:
+        """Read texts with a new reader, and `more` after a checkpoint, which it confirms by reading one more.
+
+        Return those before it, and those after it.
+        """
+        answer = self._ask("read-in-group", scope, "", group=group, events=events, checkpoint=checkpoint, more=more)
+        return answer["before"], answer.get("after", [])
+
+    def checkpoint_reader_group(self, scope: str, group: str) -> None:
+        """Make a checkpoint of a reader group without readers."""
+        self._ask("checkpoint-reader-group", scope, "", group=group)
+
+    def compact_reader_group(self, scope: str, group: str) -> None:
+        """Have Java replace the records of a reader group by its whole state."""
+        self._ask("compact-reader-group", scope, "", group=group)
+
     def reader_group(self, scope: str, group: str) -> ForeignReaderGroup:
         """Return what Java knows of a reader group."""
         answer = self._ask("reader-group", scope, "", group=group)

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     CheckpointError,
     DataLossError,
-    InvalidOptionError,
     InvalidSchemaError,
     UnsupportedOperationError,
 )
@@ -88,6 +88,30 @@ def test_filters_start_and_hidden_columns(table: Table) -> None:
     assert new.rows.num_rows == 0 and list(table.follow(position=new.position, available_now=True)) == []
 
 
+def test_retention_waits_until_the_next_rows_are_asked_for(
+    api: PravegaCatalog, pravega: Pravega, table: Table, scope: str
+) -> None:
+    stream = Stream(scope, "numbers")
+
+    def position() -> StreamCut | None:
+        [consumer] = list_consumers(pravega, stream)
+        return consumer.position
+
+    table.set_properties({"retention.type": "size", "retention.minimum": "1g"})
+    ends = [pravega.controller.head(stream)]
+    options = {"consumer": "mine"}
+    followed = table.follow(options=options)
+    for first in (0, 100, 200):
+        table.append(numbers(first, first + 100))
+        ends.append(StreamCut.from_text(table.history()[-1].position))
+        assert next(followed).rows["n"].to_pylist()
+    del followed  # as at the end of a program
+    assert position() == ends[2], "the program may not be done with the last rows"
+    options |= {"start-stream-cut": "consumer"}
+    [rest] = [new.rows["n"].to_pylist() for new in table.follow(options=options, available_now=True)]
+    assert sorted(rest) == list(range(200, 300)) and position() == ends[3]
+
+
 def test_positions_that_mean_nothing_any_more(api: PravegaCatalog, pravega: Pravega, table: Table, scope: str) -> None:
     few = {"max-rows-per-trigger": "10"}
     for first in (0, 100, 300):
@@ -112,8 +136,6 @@ def test_mistakes_are_named(api: PravegaCatalog, table: Table, scope: str) -> No
     entries = api.create_table(f"`{scope}`.entries", columns, properties=properties)
     with pytest.raises(UnsupportedOperationError, match=r"follow is not possible on .*entries: .*scan\(\)"):
         entries.follow()
-    with pytest.raises(InvalidOptionError, match="a program that follows a table has no consumer"):
-        table.follow(options={"consumer": "mine"})
     with pytest.raises(UnsupportedOperationError, match="_event_time"):
         table.follow(["_event_time"])
     with pytest.raises(InvalidSchemaError, match="There is no column m"):

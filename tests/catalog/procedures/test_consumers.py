@@ -41,17 +41,20 @@ def pravega(quick_config: ClientConfig) -> Iterator[Pravega]:
 class Kept:
     """A table of a stream with retention, on servers that apply it all the time."""
 
-    def __init__(self, spark: SparkSession, pravega: Pravega, scope: str, name: str) -> None:
+    def __init__(self, spark: SparkSession, pravega: Pravega, scope: str, name: str, properties: str = "") -> None:
         self.stream = Stream(scope, name)
         self.table = f"quick.`{scope}`.{name}"
         self._spark, self._pravega = spark, pravega
-        spark.sql(f"CREATE TABLE {self.table} (id BIGINT) TBLPROPERTIES ({RETENTION})")
+        spark.sql(f"CREATE TABLE {self.table} (id BIGINT) TBLPROPERTIES ({RETENTION}{properties})")
 
     def insert(self, first: int, last: int) -> None:
         self._spark.sql(f"INSERT INTO {self.table} SELECT id FROM range({first}, {last}, 1, 1)")
 
     def consumed(self, **options: str) -> DataFrame:
         return self._spark.readStream.options(consumer="nightly", **options).table(self.table)
+
+    def changes(self) -> DataFrame:
+        return self._spark.readStream.option("consumer", "nightly").changes(self.table)
 
     def head(self) -> StreamCut:
         return self._pravega.controller.head(self.stream)
@@ -88,6 +91,64 @@ def test_retention_follows_the_query(
     eventually(kept.head, second)
     insert_until_retention(other)
     assert kept.head() == second, "the query has not committed the rest"
+
+
+@pytest.mark.parametrize(
+    "properties", ["", ", 'format'='debezium-json', 'primary-key'='id'"], ids=["appended", "changes-of-rows"]
+)
+def test_retention_follows_a_stream_of_changes(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path, properties: str
+) -> None:
+    kept = Kept(quick_spark, pravega, quick_scope, "changing", properties)
+    kept.insert(0, 100)
+    first = kept.tail()
+    with into_memory(kept.changes(), tmp_path) as sink:
+        assert len(sink.rows()) == 100
+        assert kept.position() != first, "the batch is not committed"
+        kept.insert(100, 200)
+        assert len(sink.rows()) == 200
+        eventually(kept.position, first)
+        eventually(kept.head, first)
+        second = kept.tail()
+        kept.insert(200, 300)
+        assert len(sink.rows()) == 300
+    assert kept.position() == second
+    kept.insert(300, 350)
+    run_available(kept.changes().writeStream.format("noop"), tmp_path)
+    assert kept.position() == kept.tail(), "with availableNow nothing is left to hold"
+
+
+def test_each_of_several_streams_has_a_consumer(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """Also one that comes while the query runs: nothing of it is freed before it has been read."""
+    first = Kept(quick_spark, pravega, quick_scope, "halla")
+    quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.halls USING pravega TBLPROPERTIES ('pattern'='hall[ab]')")
+    options = {"consumer": "nightly", "discovery-interval": "1s"}
+    rows = quick_spark.readStream.options(**options).table(f"quick.`{quick_scope}`.halls")
+    first.insert(0, 10)
+    with into_memory(rows, tmp_path) as sink:
+        assert len(sink.rows()) == 10
+        second = Kept(quick_spark, pravega, quick_scope, "hallb")
+        begin = second.head()
+        eventually(
+            lambda: [(one.name, one.position) for one in list_consumers(pravega, second.stream)],
+            [("nightly-of-hallb", begin)],
+        )
+        second.insert(10, 20)
+        assert len(sink.rows()) == 20
+        assert second.position() == second.head() == begin, "the batch is not committed"
+        ends = first.tail(), second.tail()
+        first.insert(20, 30)
+        assert len(sink.rows()) == 30
+        eventually(lambda: (first.position(), second.position()), ends)
+        eventually(lambda: (first.head(), second.head()), ends)
+    run_available(rows.writeStream.format("noop"), tmp_path)
+    assert (first.position(), second.position()) == (first.tail(), second.tail())
+    other = quick_spark.readStream.options(**options).table(first.table)
+    with into_memory(other, tmp_path / "other") as sink:
+        assert sink.rows() == [], "one stream alone has a consumer of another name"
+        assert len(list_consumers(pravega, first.stream)) == 2
 
 
 def test_retention_passes_a_consumer_at_the_maximum(
@@ -143,17 +204,21 @@ def test_reads_begin_where_a_consumer_stands(
     def batch() -> list[int]:
         return sorted(row.id for row in quick_spark.read.options(**there).table(kept.table).collect())
 
-    with pytest.raises(PySparkException, match="has no consumer 'nightly'. Its consumers: none") as caught:
+    with pytest.raises(
+        PySparkException, match="has no consumer 'nightly'. Its consumers and reader groups: none"
+    ) as caught:
         batch()
     assert caught.value.getCondition() == "PRAVEGA_CONSUMER_NOT_FOUND"
-    with pytest.raises(StreamingQueryException, match="has no consumer 'nightly'. Its consumers: none"):
+    with pytest.raises(
+        StreamingQueryException, match="has no consumer 'nightly'. Its consumers and reader groups: none"
+    ):
         run_available(kept.consumed(**begin).writeStream.format("noop"), tmp_path / "missing")
     kept.insert(0, 10)
     ParquetSink(quick_spark, tmp_path / "first").take(kept.consumed())
     assert batch() == []
     kept.insert(10, 20)
     assert batch() == list(range(10, 20)) and batch() == list(range(10, 20)), "a batch does not move it"
-    with pytest.raises(PySparkException, match="no consumer 'nightli'. Its consumers: nightly. Did you mean 'nightly'"):
+    with pytest.raises(PySparkException, match="'nightli'. Its consumers .*: nightly. Did you mean 'nightly'"):
         quick_spark.read.options(**{**there, "consumer": "nightli"}).table(kept.table).collect()
     second = ParquetSink(quick_spark, tmp_path / "second")
     second.take(kept.consumed(**begin))

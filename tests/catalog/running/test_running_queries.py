@@ -120,6 +120,20 @@ def test_a_query_goes_on_and_takes_what_there_is(halls: Halls) -> None:
         halls.stop()
 
 
+def test_a_query_has_a_consumer(halls: Halls) -> None:
+    kept = "'retention.type'='size', 'retention.minimum'='1g'"
+    halls.sql.run(f"ALTER TABLE {halls.scope}.numbers SET TBLPROPERTIES ({kept})")
+    halls.insert(1)
+    [first] = halls.sql.run(f"SELECT stream_cut FROM {halls.scope}.numbers.history")
+    halls.query += " WITH ('consumer'='doubling')"
+    halls.start()
+    wait_for(lambda: halls.written() == doubles(1))
+    halls.insert(2)
+    position = f"SELECT stream_cut FROM {halls.scope}.numbers.consumers WHERE consumer = 'doubling'"
+    wait_for(lambda: halls.sql.run(position) == [first])
+    halls.stop()
+
+
 @AT_LENGTH
 def test_the_sink_writes_the_epochs_of_a_key_value_table(halls: Halls) -> None:
     halls.sql.run(

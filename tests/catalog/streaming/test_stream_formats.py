@@ -68,6 +68,11 @@ def test_one_type_of_several(spark: SparkSession, pravega: Pravega, scope: str, 
     sink.take(spark.readStream.option("maxRowsPerTrigger", 8).table(f"pravega.`{scope}`.orders.Paid"))
     assert sorted(row.id for row in sink.rows()) == [number for type, number in events if type == "Paid"]
     assert spark.table(f"pravega.`{scope}`.orders.schemas").count() == 2
+    both = f"pravega.`{scope}`.both"
+    spark.sql(f"CREATE TABLE {both} USING pravega TBLPROPERTIES ('streams'='orders$Paid,orders$Placed')")
+    rows = spark.readStream.option("consumer", "report").table(both)
+    with pytest.raises(StreamingQueryException, match="several types of events of one stream"):
+        run_available(rows.writeStream.format("noop"), tmp_path / "both")
 
 
 @pytest.fixture

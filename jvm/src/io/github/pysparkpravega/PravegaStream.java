@@ -64,7 +64,9 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
   }
 
   @Override
-  public void commit(Offset end) {}
+  public void commit(Offset end) {
+    ask(new CommitMicroBatch(query, end.json()));
+  }
 
   @Override
   public void stop() {

@@ -84,9 +84,4 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
     }
     return new PythonStreamingSourceOffset(ask(new EndOfRealTime(query, offsets)));
   }
-
-  @Override
-  public void commit(Offset end) {
-    ask(new CommitMicroBatch(query, end.json()));
-  }
 }
