@@ -23,6 +23,7 @@ from tests.distribution import ByFile, Slice
 from tests.interop.debezium_readers import DebeziumReaders
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
+from tests.interop.postgres import run_postgres
 from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
@@ -236,6 +237,13 @@ def debezium_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debez
     """Flink's, Debezium's and Kafka Connect's own classes, which read changes."""
     with DebeziumReaders(tmp_path_factory.mktemp("debezium_readers") / "debezium_readers.log") as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The JDBC URL of a PostgreSQL, into which a sink of Debezium writes."""
+    with run_postgres(tmp_path_factory.mktemp("postgres") / "postgres.log") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent
-_SERVERS = frozenset(("cluster", "secure_cluster", "quick_cluster", "foreign", "kafka_connect", "debezium_readers"))
+_SERVERS = frozenset(
+    ("cluster", "secure_cluster", "quick_cluster", "foreign", "kafka_connect", "debezium_readers", "postgres")
+)
 _SESSIONS = frozenset(("spark", "secure_spark", "quick_spark", "sql", "thrift_url", "connect_url", "java"))
 _STARTING = _SERVERS | _SESSIONS
 """Fixtures that start a server or a JVM."""

@@ -169,10 +169,10 @@ def _find_release() -> str:
 def find_asked_slots(read: OpenRead, conditions: Sequence[Condition]) -> tuple[int, ...] | None:
     """Return the slots of the keys that rows must have to fulfil conditions; None if these can be any, or too many."""
     key = list_key_columns(read.table.settings)
-    texts = list_possible_keys(conditions, key, read.table.schema, _MOST_KEYS)
-    if texts is None:
+    values = list_possible_keys(conditions, key, read.table.schema, _MOST_KEYS)
+    if values is None:
         return None
-    keys = pa.Table.from_batches([texts]).rename_columns([*map(name_value, key)])
+    keys = pa.Table.from_batches([values]).rename_columns([*map(name_value, key)])
     return tuple(np.unique(find_slots(keys, key)).tolist())
 
 

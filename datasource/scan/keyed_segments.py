@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
@@ -46,7 +48,7 @@ class _Type:
     value: Callable[[str], Any]
 
 
-_TYPES: Mapping[str, _Type] = {
+_HASHED_TYPES: Mapping[str, _Type] = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _Type(pa.int64(), int)),
     "date": _Type(pa.date32(), int),
     "string": _Type(pa.string(), lambda text: base64.b64decode(text).decode()),
@@ -56,6 +58,13 @@ _TYPES: Mapping[str, _Type] = {
 The text of a whole number does not depend on its size, even if it was written before a column was widened. The texts of
 decimals contain their scale, and different strings can be equal by a collation. Booleans have too few values.
 """
+
+_TYPES: Mapping[str, _Type] = {
+    **_HASHED_TYPES,
+    "timestamp": _Type(pa.timestamp("us", "UTC"), int),
+    "timestamp_ntz": _Type(pa.timestamp("us"), int),
+    "binary": _Type(pa.binary(), base64.b64decode),
+}
 
 
 def find_segments_of_keys(
@@ -76,8 +85,10 @@ def find_segments_of_keys(
         key = RoutingKey.of(column, table.schema)
     except InvalidOptionError:  # an older version of the schema, which a query may ask for, lacks a column of it
         return None
+    if not all(table.schema[name].dataType.simpleString() in _HASHED_TYPES for name in key.columns):
+        return None
     keys = list_possible_keys(conditions, key.columns, table.schema)
-    positions = None if keys is None else _find_positions(key.texts(keys))
+    positions = None if keys is None else _find_positions(key.texts(keys).cast(pa.string()))
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))
@@ -91,34 +102,42 @@ def find_segments_of_keys(
 def list_possible_keys(
     conditions: Sequence[Condition], columns: Sequence[str], schema: StructType, most: int = _MOST_KEYS
 ) -> pa.RecordBatch | None:
-    """Return the values of columns with which a row can fulfil all conditions, as texts.
+    """Return the values of columns with which a row can fulfil all conditions.
 
     None means any values, or more than `most`.
     """
-    values: dict[str, Sequence[str]] = {}
+    values: dict[str, Keys] = {}
+    types: dict[str, pa.DataType] = {}
     for name in columns:
-        type = schema[name].dataType.simpleString()
-        keys = find_possible_keys(conditions, name, type)
-        if keys is None:
+        type_name = schema[name].dataType.simpleString()
+        keys, type = find_possible_keys(conditions, name, type_name), _find_type(type_name)
+        if keys is None or type is None:
             return None
-        values[name] = pa.array(list(keys), _TYPES[type].arrow).cast(pa.string()).to_pylist()
+        values[name], types[name] = keys, type.arrow
     if math.prod(map(len, values.values())) > most:
         return None
     rows = [dict(zip(values, row, strict=True)) for row in product(*values.values())]
-    return pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.string()) for name in values]))
+    return pa.RecordBatch.from_pylist(rows, pa.schema(types))
 
 
 def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
     """Return the values of a column with which a row can fulfil all conditions, which tasks evaluate.
 
-    None means any value: the conditions allow it, or equal values of the column's type can have different texts.
+    None means any value: the conditions allow it, or Spark's equality of the type is not Arrow's.
     """
     keys_of_all: Keys | None = None
-    for condition in conditions if type in _TYPES else ():
-        keys = condition.fold(partial(_find_keys, column, _TYPES[type]))
+    if (key_type := _find_type(type)) is None:
+        return None
+    for condition in conditions:
+        keys = condition.fold(partial(_find_keys, column, key_type))
         if isinstance(keys, frozenset):
             keys_of_all = keys if keys_of_all is None else keys_of_all & keys
     return keys_of_all
+
+
+def _find_type(name: str) -> _Type | None:
+    digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
+    return _Type(pa.decimal128(int(digits[1]), int(digits[2])), Decimal) if digits else _TYPES.get(name)
 
 
 def _find_keys(column: str, type: _Type, term: Term, children: Sequence[Term | Keys | None]) -> Term | Keys | None:
@@ -136,7 +155,7 @@ def _find_keys(column: str, type: _Type, term: Term, children: Sequence[Term | K
             literals = [term for term in terms if term.name == LITERAL]
             columns = [term for term in terms if term.name == COLUMN and term.value == column]
             # With another type of the column, a query compares other values than the hashed ones.
-            alike = [one.value for one in literals if one.value is not None and _TYPES.get(one.type or "") == type]
+            alike = [one.value for one in literals if one.value is not None and _find_type(one.type or "") == type]
             if len(columns) == 1 and len(alike) == len(children) - 1:
                 return frozenset(map(type.value, alike))
     return None

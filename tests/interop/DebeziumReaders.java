@@ -1,8 +1,10 @@
+import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.apicurio.registry.utils.converter.avro.AvroData;
 import io.debezium.bindings.kafka.KafkaDebeziumSinkRecord;
+import io.debezium.connector.jdbc.JdbcSinkConnectorTask;
 import io.debezium.sink.SinkConnectorConfig.PrimaryKeyMode;
 import io.debezium.transforms.ExtractNewRecordState;
 import java.io.BufferedReader;
@@ -11,10 +13,14 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Constructor;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.ResultSet;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Date;
@@ -22,6 +28,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.generic.GenericRecord;
@@ -50,6 +57,7 @@ import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
 
 /**
@@ -60,6 +68,9 @@ import org.apache.kafka.connect.sink.SinkRecord;
 public final class DebeziumReaders {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final TypeInformation<RowData> ROWS = TypeInformation.of(RowData.class);
+    private static final String TOPIC = "t";
+    /** Records that Kafka Connect hands over at once; few, so that batches begin and end between any two changes. */
+    private static final int BATCH = 7;
 
     private DebeziumReaders() {}
 
@@ -90,9 +101,16 @@ public final class DebeziumReaders {
             return flink(events, operation.equals("flink-json") ? flinkJson(row)
                     : flinkAvro(row, new Schema.Parser().parse(request.get("schema").asText())));
         }
-        Schema schema = new Schema.Parser().parse(request.get("schema").asText());
         List<String> key = Arrays.asList(JSON.treeToValue(request.get("key"), String[].class));
-        return connect(events, schema, key, operation.equals("unwrap"));
+        Function<byte[], SchemaAndValue> converter = operation.equals("jdbc-json")
+                ? jsonConverter(request.get("schema").asText())
+                : avroConverter(new Schema.Parser().parse(request.get("schema").asText()));
+        List<SinkRecord> records = records(events, converter, key);
+        if (operation.startsWith("jdbc")) {
+            Map<String, String> settings = JSON.convertValue(request.get("settings"), new TypeReference<>() {});
+            return jdbc(records, settings, request.get("query").asText());
+        }
+        return connect(records, operation.equals("unwrap"));
     }
 
     // ---- Flink
@@ -146,28 +164,53 @@ public final class DebeziumReaders {
 
     // ---- Kafka Connect
 
-    /** What sinks of Debezium (JDBC's and others) take from the records, or others behind its transformation. */
-    private static List<List<Object>> connect(List<byte[]> events, Schema schema, List<String> key, boolean unwrap)
-            throws Exception {
+    private static Function<byte[], SchemaAndValue> avroConverter(Schema schema) {
         AvroData avro = new AvroData(1);
-        ExtractNewRecordState<SinkRecord> unwrapping = new ExtractNewRecordState<>();
-        unwrapping.configure(Map.of());
-        List<List<Object>> changes = new ArrayList<>();
+        GenericDatumReader<GenericRecord> reader = new GenericDatumReader<>(schema);
+        return event -> {
+            try {
+                return avro.toConnectData(
+                        schema, reader.read(null, DecoderFactory.get().binaryDecoder(event, null)));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        };
+    }
+
+    /** Connect's converter, which takes the schema of events without one from its settings. */
+    private static Function<byte[], SchemaAndValue> jsonConverter(String schema) {
+        JsonConverter converter = new JsonConverter();
+        converter.configure(Map.of("schemas.enable", "true", "schema.content", schema), false);
+        return event -> converter.toConnectData(TOPIC, event);
+    }
+
+    /** Records as of a topic: their keys are those of the rows. */
+    private static List<SinkRecord> records(
+            List<byte[]> events, Function<byte[], SchemaAndValue> converter, List<String> key) {
+        List<SinkRecord> records = new ArrayList<>();
         for (byte[] event : events) {
-            GenericRecord datum = new GenericDatumReader<GenericRecord>(schema)
-                    .read(null, DecoderFactory.get().binaryDecoder(event, null));
-            SchemaAndValue value = avro.toConnectData(schema, datum);
+            SchemaAndValue value = converter.apply(event);
             Struct envelope = (Struct) value.value();
             Struct row = envelope.getStruct(envelope.get("after") == null ? "before" : "after");
             SchemaBuilder keySchema = SchemaBuilder.struct();
             key.forEach(name -> keySchema.field(name, row.schema().field(name).schema()));
             Struct keys = new Struct(keySchema.build());
             key.forEach(name -> keys.put(name, row.get(name)));
-            SinkRecord record =
-                    new SinkRecord("t", 0, keys.schema(), keys, value.schema(), value.value(), changes.size());
+            records.add(new SinkRecord(
+                    TOPIC, 0, keys.schema(), keys, value.schema(), value.value(), records.size()));
+        }
+        return records;
+    }
+
+    /** What sinks of Debezium (JDBC's and others) take from the records, or others behind its transformation. */
+    private static List<List<Object>> connect(List<SinkRecord> records, boolean unwrap) {
+        ExtractNewRecordState<SinkRecord> unwrapping = new ExtractNewRecordState<>();
+        unwrapping.configure(Map.of());
+        List<List<Object>> changes = new ArrayList<>();
+        for (SinkRecord record : records) {
             if (unwrap) {
-                record = unwrapping.apply(record);
-                changes.add(Arrays.asList(show(record.key()), show(record.value())));
+                SinkRecord unwrapped = unwrapping.apply(record);
+                changes.add(Arrays.asList(show(unwrapped.key()), show(unwrapped.value())));
             } else {
                 KafkaDebeziumSinkRecord read = new KafkaDebeziumSinkRecord(record, "");
                 Object found = read.getFilteredKey(PrimaryKeyMode.RECORD_KEY, Set.of(), (topic, column) -> true);
@@ -175,6 +218,32 @@ public final class DebeziumReaders {
             }
         }
         return changes;
+    }
+
+    // ---- Debezium's JDBC sink
+
+    /** The results of a query, each a text of JSON, after a task of the connector has written the records. */
+    private static List<List<Object>> jdbc(List<SinkRecord> records, Map<String, String> settings, String query)
+            throws Exception {
+        JdbcSinkConnectorTask task = new JdbcSinkConnectorTask();
+        task.start(settings);
+        try {
+            for (int i = 0; i < records.size(); i += BATCH) {
+                task.put(records.subList(i, Math.min(i + BATCH, records.size())));
+            }
+            // A batch that fails is reported by the next one.
+            task.put(List.of());
+        } finally {
+            task.stop();
+        }
+        List<List<Object>> rows = new ArrayList<>();
+        try (Connection connection = DriverManager.getConnection(settings.get("connection.url"));
+                ResultSet results = connection.createStatement().executeQuery(query)) {
+            while (results.next()) {
+                rows.add(Arrays.asList(JSON.readValue(results.getString(1), Object[].class)));
+            }
+        }
+        return rows;
     }
 
     // ---- values

@@ -11,7 +11,8 @@ The values are those of PyArrow's `to_pylist`; floats are texts, so that NaN equ
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -33,6 +34,13 @@ _FLINK = {
 _FLINK_JSON = _FLINK | {"date": "INT", "timestamp": "TIMESTAMP_LTZ(6)"}
 _FLINK_AVRO = _FLINK | {"date": "DATE", "timestamp": "BIGINT"}
 """Debezium's numbers are declared as what they are where Flink's format has texts, or milliseconds only."""
+
+_CONNECT = {
+    "tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64", "boolean": "boolean",
+    "float": "float", "double": "double", "string": "string", "binary": "bytes", "date": "int32 io.debezium.time.Date",
+    "timestamp": "string io.debezium.time.ZonedTimestamp", "timestamp_ntz": "int64 io.debezium.time.MicroTimestamp",
+}  # fmt: skip
+"""Kafka Connect's types and their meanings."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +88,33 @@ class DebeziumReaders(JavaProcess):
                 assert _key(rows[place], table) == place
         return rows
 
-    def _ask(self, operation: str, table: ReadTable, events: Sequence[bytes], **more: Any) -> list[tuple[Any, Any]]:
+    def jdbc(
+        self, table: ReadTable, events: Sequence[bytes], format: Literal["json", "avro"], settings: Mapping[str, str]
+    ) -> Rows:
+        """Have Debezium's JDBC sink write the events into a table of PostgreSQL, and return what is in it then.
+
+        `settings` are the connector's, among them the database's URL and the table's name.
+        """
+        columns = ", ".join(map(_select, table.columns.fields))
+        query = f'SELECT json_build_array({columns}) FROM "{settings["collection.name.format"]}"'
+        answer = self._ask(f"jdbc-{format}", table, events, key=list(table.key), settings=settings, query=query)
+        rows = [_convert(values, table.columns) for values in answer]
+        assert len(rows) == len({_key(row, table) for row in rows})
+        return {_key(row, table): row for row in rows}
+
+    def _ask(self, operation: str, table: ReadTable, events: Sequence[bytes], **more: Any) -> list[Any]:
         listed = [event.hex() for event in events]
         answer = self.ask({"operation": operation, "events": listed, "schema": table.schema, **more})
-        return [(first, second) for first, second in answer["changes"]]
+        changes: list[Any] = answer["changes"]
+        return changes
+
+
+def describe_events(columns: T.StructType) -> str:
+    """Return the schema of Kafka Connect for a table's events in JSON, as its converter's `schema.content` takes it."""
+    fields = [{"field": field.name, **_describe(field.dataType, field.nullable)} for field in columns.fields]
+    images = [{"field": name, "type": "struct", "optional": True, "fields": fields} for name in ("before", "after")]
+    envelope = [*images, {"field": "op", "type": "string", "optional": False}]
+    return json.dumps({"type": "struct", "name": "t.Envelope", "optional": False, "fields": envelope})
 
 
 def show_floats(value: Any) -> Any:
@@ -113,6 +144,30 @@ def _declare(data_type: T.DataType, names: dict[str, str]) -> str:
         case T.DecimalType():
             return f"DECIMAL({data_type.precision}, {data_type.scale})"
     return names[data_type.simpleString()]
+
+
+def _describe(data_type: T.DataType, nullable: bool) -> dict[str, Any]:
+    """The schema of Kafka Connect for a type's values in JSON."""
+    match data_type:
+        case T.ArrayType():
+            schema = {"type": "array", "items": _describe(data_type.elementType, data_type.containsNull)}
+        case T.DecimalType():
+            digits = {"scale": str(data_type.scale), "connect.decimal.precision": str(data_type.precision)}
+            schema = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": digits}
+        case _:
+            kind, _, name = _CONNECT[data_type.simpleString()].partition(" ")
+            schema = {"type": kind, "name": name} if name else {"type": kind}
+    return {**schema, "optional": nullable}
+
+
+def _select(field: T.StructField) -> str:
+    """PostgreSQL's expression for what `_convert` takes."""
+    match field.dataType:
+        case T.ArrayType():
+            return f'to_json("{field.name}")'
+        case T.BinaryType():
+            return f"encode(\"{field.name}\", 'hex')"
+    return f'"{field.name}"::text'
 
 
 def _convert(shown: Any, data_type: T.DataType) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyspark.sql.types as T
+import pytest
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.catalog import connect
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
-from tests.interop.debezium_readers import DebeziumReaders, ReadTable, Rows, show_floats
+from tests.interop.debezium_readers import DebeziumReaders, ReadTable, Rows, describe_events, show_floats
 from tests.interop.foreign import Foreign
 
 COLUMNS = (
@@ -51,6 +56,22 @@ STATEMENTS = (
     "DELETE FROM {t} WHERE number IS NULL AND id = 300",
 )
 
+UNFIT = ("inner", "counts")
+"""Columns that Debezium's JDBC sink does not write: structs, and maps of others than strings."""
+
+PRECISE = {"debezium.decimal": "precise"}
+"""Decimals as Kafka Connect's converter of JSON reads them."""
+
+SINK = {
+    "connection.username": "postgres",
+    "insert.mode": "upsert",
+    "delete.enabled": "true",
+    "primary.key.mode": "record_key",
+    "schema.evolution": "basic",
+    "field.exclude.list": ",".join(UNFIT),
+}
+"""Settings of the connector: it makes the table, and writes all columns that fit."""
+
 
 def change(spark: SparkSession, scope: str, format: str, **properties: str) -> str:
     """Make a table by all the statements."""
@@ -82,6 +103,14 @@ def rows(spark: SparkSession, table: str) -> Rows:
     return {tuple(row[name] for name in KEY): row for row in found}
 
 
+def fitting_rows(spark: SparkSession, table: str) -> Rows:
+    """What SELECT finds in the columns that Debezium's JDBC sink writes."""
+    return {
+        key: {name: value for name, value in row.items() if name not in UNFIT}
+        for key, row in rows(spark, table).items()
+    }
+
+
 def test_flink_reads_json(
     spark: SparkSession, cluster: ClusterInfo, scope: str, debezium_readers: DebeziumReaders
 ) -> None:
@@ -100,6 +129,35 @@ def test_flink_and_sinks_of_debezium_and_of_kafka_connect_read_avro(
     assert debezium_readers.flink(read, written, "avro") == expected
     assert debezium_readers.connect(read, written, "sink") == expected
     assert debezium_readers.connect(read, written, "unwrap") == expected
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_debeziums_jdbc_sink_fills_a_database_with_the_same_rows(
+    spark: SparkSession,
+    cluster: ClusterInfo,
+    pravega: Pravega,
+    scope: str,
+    postgres: str,
+    debezium_readers: DebeziumReaders,
+    format: Literal["json", "avro"],
+) -> None:
+    table = change(spark, scope, f"debezium-{format}", **PRECISE if format == "json" else {})
+    columns = T.StructType([field for field in spark.table(table).schema if field.name not in UNFIT])
+    (schema,) = pravega.registry(scope).latest_schemas("t")
+    read = ReadTable(columns, KEY, schema.schema.text if format == "avro" else describe_events(columns))
+    sink = {**SINK, "connection.url": postgres, "collection.name.format": format}
+    written, expected = events(spark, cluster, scope), fitting_rows(spark, table)
+    assert debezium_readers.jdbc(read, written, format, sink) == expected
+    assert debezium_readers.jdbc(read, written, format, sink) == expected  # delivered again
+    assert debezium_readers.jdbc(read, written, format, sink | {"use.reduction.buffer": "true"}) == expected
+
+    with connect(controller_uri=cluster.controller_uri, schema_registry_uri=cluster.registry_uri) as catalog:
+        catalog.load_table(f"{scope}.t").upsert(pa.table({"id": [6], "code": ["null"], "day": [dt.date(1582, 10, 4)]}))
+    spark.sql(f"CALL pravega.system.compact_changes(table => '`{scope}`.t')")
+    newer, changed = events(spark, cluster, scope), fitting_rows(spark, table)
+    assert len(newer) > len(written)
+    assert changed != expected
+    assert debezium_readers.jdbc(read, newer, format, sink) == changed
 
 
 def test_serializers_of_the_registry_read_avro(

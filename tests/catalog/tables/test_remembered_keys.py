@@ -151,6 +151,8 @@ KEYS = {
     "DATE": "date_add(DATE'1969-12-01', CAST({} AS INT))",
     "DECIMAL(20,3)": "CAST({} / 8 AS DECIMAL(20,3))",
     "TIMESTAMP": "timestamp_micros({} * 1234567 - 9000000)",
+    "TIMESTAMP_NTZ": "CAST(timestamp_micros({} * 1234567 - 9000000) AS TIMESTAMP_NTZ)",
+    "BINARY": "CAST(concat('é', {}) AS BINARY)",
     "BOOLEAN": "({} % 2 = 0)",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -150,5 +151,13 @@ def test_which_keys_conditions_leave() -> None:
         assert find_possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
     assert find_possible_keys([Condition(compare("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
     assert find_possible_keys([Condition(compare("=", key, text("ż")))], "k", "string") == {"ż"}
-    for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "decimal(3,0)", "double", "timestamp"):
+    for type, shown, value in (
+        ("decimal(3,1)", "1.5", Decimal("1.5")),
+        ("timestamp", "-7", -7),
+        ("binary", "/w==", b"\xff"),
+    ):
+        equal = [Condition(compare("=", key, (Term("LITERAL", 0, type, shown),)))]
+        assert find_possible_keys(equal, "k", type) == {value}
+        assert all(find_possible_keys(equal, "k", one) is None for one in ("decimal(4,1)", "timestamp_ntz", "bigint"))
+    for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "double", "boolean"):
         assert find_possible_keys([Condition(compare("=", key, (Term("LITERAL", 0, type, "1"),)))], "k", type) is None
