@@ -31,20 +31,26 @@ def table(spark: SparkSession, lake: dict[str, str], scope: str) -> str:
     return create(spark, scope, "t")
 
 
-def name_table(scope: str, name: str) -> str:
-    return f"{CATALOG}.{scope.replace('-', '_')}.{name}"
+def name_table(scope: str, name: str, catalog: str = CATALOG) -> str:
+    return f"{catalog}.{scope.replace('-', '_')}.{name}"
 
 
-def create(spark: SparkSession, scope: str, name: str, columns: str = "id BIGINT, text STRING", **more: str) -> str:
-    table = name_table(scope, name)
+def split_name(table: str) -> tuple[str, str]:
+    """Return the catalog of a table, and its name there."""
+    catalog, _, name = table.partition(".")
+    return catalog, name
+
+
+def create(spark: SparkSession, scope: str, name: str, catalog: str = CATALOG, **more: str) -> str:
+    table = name_table(scope, name, catalog)
     properties = {
         "format": "avro",
         "routing-key": "id",
         "scaling.min-segments": "2",
-        "lake": table.removeprefix(f"{CATALOG}."),
+        "lake": split_name(table)[1],
     } | more
     listed = ", ".join(f"'{key}'='{text}'" for key, text in properties.items())
-    spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({listed})")
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, text STRING) USING pravega TBLPROPERTIES ({listed})")
     for first in (0, 100, 200):
         insert(spark, table, first, 100)
     return table
@@ -55,15 +61,15 @@ def insert(spark: SparkSession, table: str, first: int, count: int, text: str = 
 
 
 def tier(spark: SparkSession, table: str, **arguments: Any) -> Row:
-    given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
-    name = table.removeprefix(f"{CATALOG}.")
-    [row] = spark.sql(f"CALL {CATALOG}.system.tier(table => '{name}'{given})").collect()
+    more = "".join(f", {name} => '{value}'" for name, value in arguments.items())
+    catalog, name = split_name(table)
+    [row] = spark.sql(f"CALL {catalog}.system.tier(table => '{name}'{more})").collect()
     return row
 
 
 def truncate(spark: SparkSession, table: str, before: int | str) -> None:
-    name = table.removeprefix(f"{CATALOG}.")
-    spark.sql(f"CALL {CATALOG}.system.truncate_stream(table => '{name}', before => '{before}')").collect()
+    catalog, name = split_name(table)
+    spark.sql(f"CALL {catalog}.system.truncate_stream(table => '{name}', before => '{before}')").collect()
 
 
 def ids(rows: DataFrame) -> list[int]:
@@ -84,7 +90,7 @@ def flatten(batches: list[list[int]]) -> list[int]:
 
 
 def load_lake(lake: dict[str, str], table: str) -> Table:
-    return load_catalog("lake", **lake).load_table(table.removeprefix(f"{CATALOG}."))
+    return load_catalog("lake", **lake).load_table(split_name(table)[1])
 
 
 def fails(action: Callable[[], object], condition: str) -> str:
@@ -353,7 +359,7 @@ def test_the_program_of_the_page(spark: SparkSession, lake: dict[str, str], scop
 
 
 def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, str]) -> None:
-    """Another reader of Iceberg finds the same rows."""
+    """Other readers find the same rows: pyiceberg, and DuckDB by it."""
     tier(spark, table)
     rows = (
         load_lake(lake, table).scan(selected_fields=("id", "text", "_segment", "_offset", "_commit_version")).to_arrow()
@@ -361,6 +367,8 @@ def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, s
     ours = spark.sql(f"SELECT id, text, _segment, _offset FROM {table}").collect()
     theirs = {tuple(row[name] for name in ("id", "text", "_segment", "_offset")) for row in rows.to_pylist()}
     assert theirs == {row[:] for row in ours} and len(theirs) == 300
+    with load_lake(lake, table).scan().to_duckdb("lake") as duck:
+        assert set(duck.sql("SELECT id, text, _segment, _offset FROM lake").fetchall()) == theirs
     assert {row["id"] // 100 + 1 == row["_commit_version"] for row in rows.to_pylist()} == {True}
 
 
