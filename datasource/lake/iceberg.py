@@ -6,7 +6,7 @@ Nothing else knows pyiceberg, which is imported when a table with a lake is used
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -172,6 +172,23 @@ class LakeTable:
                 "stay. Roll the table back to the last snapshot with all rows, or read the stream alone with "
                 "'lake'='ignore'."
             )
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise LakeError if another program has ever dropped or renamed a column of the lake, or a field in it.
+
+        A file has them under the names of the time when it was written, and is read by these.
+        """
+        schema, top = self._table.schema(), {*columns, *OF_PLACE}
+        names = {schema.find_field(name).field_id: name for name in schema.column_names}
+        for former in self._table.metadata.schemas:
+            for name in former.column_names:
+                now = names.get(former.find_field(name).field_id)
+                if now != name and not top.isdisjoint({(now or name).partition(".")[0], name.partition(".")[0]}):
+                    raise LakeError(
+                        f"Another program has dropped or renamed column {name} of the lake's table {self.name}: its "
+                        "files may not say any more what the stream had. Go back to the table's metadata file from "
+                        "before that, or read the stream alone with 'lake'='ignore'."
+                    )
 
     def find_files(self, segment: str, start: int, end: int, more: Expression | None = None) -> list[LakeFile]:
         """Return the files with events of a range of a segment, in the order of their first offsets.

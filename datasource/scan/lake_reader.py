@@ -133,7 +133,10 @@ def _read_in_order(partition: LakePartition, segment: str, columns: Sequence[str
     # Another program has rewritten files: events of several segments, in any order.
     batches = [batch for file in files for batch in _read_file(partition, file, segment, columns)]
     if batches:
-        yield from pa.Table.from_batches(batches).sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)
+        # A file may lack columns that were added later, or have smaller numbers than others.
+        tables = [pa.Table.from_batches([batch]) for batch in batches]
+        rows = pa.concat_tables(tables, promote_options="permissive")
+        yield from rows.sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)
 
 
 def _read_file(

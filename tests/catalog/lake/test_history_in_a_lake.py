@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -394,6 +395,48 @@ def test_files_may_be_rewritten_and_rows_may_not(
     load_lake(lake, table).delete("id = 7")
     assert "320 rows" in fails(lambda: spark.table(table).collect(), "PRAVEGA_LAKE_FAILED")
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300, 320))
+
+
+@pytest.mark.parametrize("change", ["renamed", "dropped", "replaced", "place"])
+def test_columns_that_others_change(spark: SparkSession, table: str, lake: dict[str, str], change: str) -> None:
+    """Without a look at them, a column that a file has under another name would be read as null."""
+    tier(spark, table)
+    iceberg, column = load_lake(lake, table), "_offset" if change == "place" else "text"
+    with iceberg.update_schema() as update:
+        if change in ("renamed", "place"):
+            update.rename_column(column, "words")
+        else:
+            update.delete_column(column)
+    if change == "replaced":
+        with iceberg.update_schema() as update:
+            update.add_column(column, StringType())
+    for action in (lambda: spark.table(table).collect(), lambda: tier(spark, table)):
+        assert f"column {column} " in fails(action, "PRAVEGA_LAKE_FAILED")
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300))
+
+
+def test_columns_that_others_widen(spark: SparkSession, lake: dict[str, str], scope: str, tmp_path: Path) -> None:
+    """Rows stay the same, in files from before and after, and in those that others have rewritten."""
+    table = name_table(scope, "wide")
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, f FLOAT, d DECIMAL(9,2), s STRUCT<a: INT>) USING pravega "
+        f"TBLPROPERTIES ('format'='avro', 'lake'='{split_name(table)[1]}')"
+    )
+    rows = "SELECT CAST(id AS INT), CAST(id / 3 AS FLOAT), id / 8, named_struct('a', CAST(id AS INT)) FROM range"
+    spark.sql(f"INSERT INTO {table} {rows}(100)")
+    tier(spark, table)
+    iceberg = load_lake(lake, table)
+    with iceberg.update_schema() as update:
+        for column, type in (("id", LongType()), ("f", DoubleType()), ("d", DecimalType(18, 2)), ("s.a", LongType())):
+            update.update_column(column, type)
+    iceberg.overwrite(iceberg.scan().to_arrow())
+    spark.sql(f"INSERT INTO {table} {rows}(100, 200)")
+    before = sorted(map(str, spark.table(table).collect()))
+    assert tier(spark, table).rows == 100
+    truncate(spark, table, "tail")
+    assert sorted(map(str, spark.table(table).collect())) == before and len(before) == 200
+    assert ids(spark.sql(f"SELECT id FROM {table} WHERE id IN (7, 107) OR d = 1 OR s.a = 9")) == [7, 8, 9, 107]
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(200))
 
 
 def test_a_lake_of_another_stream_is_refused(spark: SparkSession, table: str, scope: str) -> None:
