@@ -181,6 +181,9 @@ def test_a_gap_between_lake_and_stream_is_told(
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 3")) == list(range(300))
     left = spark.sql(f"SELECT id FROM {table} WITH ('fail-on-data-loss'='false')")
     assert ids(left) == [*range(300), *range(400, 410)]
+    more = {"fail-on-data-loss": "false", "max-rows-per-trigger": "70"}
+    batches = read_stream(spark, table, tmp_path / "c", **more)
+    assert sorted(flatten(batches)) == [*range(300), *range(400, 410)] and len(batches) > 3
     versions = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2 TO VERSION 3").collect()
     assert sorted((row.id, row._commit_version) for row in versions) == [(i, i // 100 + 1) for i in range(100, 300)]
 
