@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.client.recent import Recent
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
 
 from ..positions.lake_history import History
+from ..positions.snapshot import BEYOND, SegmentSlice
 from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _CATALOGS: Recent[str, Any] = Recent(16)
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A file with events of a segment; if it is `ordered`, in their order, with offsets from `first` to `last`."""
+    """A file with offsets from `first` to `last`; if it is `ordered`, those of one segment in their order."""
 
     path: str
     first: int
@@ -190,17 +191,22 @@ class LakeTable:
                         "before that, or read the stream alone with 'lake'='ignore'."
                     )
 
-    def find_files(self, segment: str, start: int, end: int, more: Expression | None = None) -> list[LakeFile]:
-        """Return the files with events of a range of a segment, in the order of their first offsets.
+    def find_files(
+        self, stream: Stream, slices: Sequence[SegmentSlice], more: Expression | None = None
+    ) -> list[list[LakeFile]]:
+        """Return the files with events of each slice, in the order of their first offsets.
 
-        Files without rows that fulfil `more` are left out. Raises LakeError.
+        Files without rows that fulfil `more` are left out. All manifests are read once. Raises LakeError.
         """
         from pyiceberg.conversions import from_bytes
         from pyiceberg.types import PrimitiveType
 
-        bounds = ("GreaterThanOrEqual", start), ("LessThan", end)
-        placed = [make_expression("EqualTo", SEGMENT, segment)]
-        placed += [make_expression(name, OFFSET, offset) for name, offset in bounds]
+        names = [make_segment_name(stream, piece.segment_id) for piece in slices]
+        placed = [
+            make_expression("In", SEGMENT, set(names)),
+            make_expression("GreaterThanOrEqual", OFFSET, min(piece.start for piece in slices)),
+            make_expression("LessThan", OFFSET, max(piece.end for piece in slices)),
+        ]
         wanted = reduce(partial(make_expression, "And"), placed if more is None else [*placed, more])
         schema = self._table.schema()
 
@@ -214,11 +220,19 @@ class LakeTable:
             for task in self._table.scan(wanted).plan_files():
                 file = task.file
                 first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
-                of_segment = {find_bound(file, SEGMENT, upper) for upper in (False, True)} == {segment}
+                lowest, highest = (find_bound(file, SEGMENT, upper) for upper in (False, True))
                 is_own = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
-                ordered = is_own and of_segment and None not in (first, last)
-                listed.append(LakeFile(file.file_path, first or 0, last or 0, ordered))
-        return sorted(listed, key=lambda file: file.first)
+                ordered = is_own and lowest == highest and None not in (lowest, first, last)
+                kept = LakeFile(file.file_path, first or 0, BEYOND if last is None else last, ordered)
+                listed.append((lowest or "", highest, kept))
+        listed.sort(key=lambda file: file[2].first)
+
+        def files_of(name: str, piece: SegmentSlice) -> Iterator[LakeFile]:
+            for lowest, highest, file in listed:
+                if lowest <= name <= (highest or name) and file.first < piece.end and piece.start <= file.last:
+                    yield file
+
+        return [list(files_of(*one)) for one in zip(names, slices, strict=True)]
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""

@@ -47,10 +47,7 @@ class History:
     def widen(
         self, segments: Iterable[int], infos: Mapping[int, SegmentInfo], *, with_gaps: bool = False
     ) -> dict[int, SegmentInfo]:
-        """Return the state of segments as if what the lake has had never been removed from them.
-
-        A segment with a gap between the two begins with what the lake has only `with_gaps`.
-        """
+        """Return the state of segments as if what the lake has, `with_gaps` up to any gap, had never been removed."""
         widened = dict(infos)
         for segment in segments:
             first, end = self.ranges.get(segment, (0, 0))

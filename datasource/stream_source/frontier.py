@@ -51,10 +51,7 @@ class StreamSegments:
         self._with_gaps = False
 
     def join(self, find_history: Callable[[], History | None], *, with_gaps: bool) -> StreamSegments:
-        """Return the same segments, with the same memory, as a query sees them that also reads a history.
-
-        A query goes on behind gaps between the two `with_gaps`; else it loses what lies before them.
-        """
+        """Return the same segments and memory for a query that also reads a history, `with_gaps` up to any gap too."""
         joined = copy(self)
         joined._find_history, joined._with_gaps = find_history, with_gaps
         return joined
