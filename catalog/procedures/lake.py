@@ -161,6 +161,7 @@ def _load_lake(opened: OpenTable) -> LakeTable:
     if lake is None:
         lake = LakeTable.create(settings, name, schema, opened.stream)
     lake.check_origin(opened.stream)
+    lake.check_columns(opened.table.schema.names)
     if lake.history is not None:
         check_identity(opened, lake, lake.history)
         check_defaults(opened.table, opened.table.schema, lake)

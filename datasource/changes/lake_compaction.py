@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ..lake.file_writer import FILE_BYTES, FILES, FileWriter, NewFiles, make_rows, read_rows
-from ..lake.iceberg import LakeFile, LakeTable
+from ..lake.iceberg import LakeTable
+from ..lake.lake_files import LakeFile
 from ..positions.snapshot import SegmentSlice
 from ..scan.lake_reader import LakePartition, errors_of_files, read_in_order
 from ..scan.planned_scan import RowSource

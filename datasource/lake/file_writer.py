@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField, StructType
 
-from .iceberg import FileIO, name_file
+from .iceberg import FileIO
 from .lake_columns import OFFSET, TIME
+from .lake_files import name_file
 
 _GROUP_BYTES = 64 << 20
 """Bytes of Arrow's memory in a row group: about 128 MB of events as JSON."""

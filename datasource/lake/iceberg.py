@@ -1,37 +1,32 @@
 """The lake's table, by pyiceberg: what of a stream it has, the files that have it, and commits of more files.
 
-Nothing else knows pyiceberg, which is imported when a table with a lake is used.
+Only this folder knows pyiceberg, which is imported when a table with a lake is used.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.client.recent import Recent
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, LakeError, PravegaError
+from pyspark_pravega.errors import ConcurrentChangeError, LakeError, PravegaError
 
 from ..positions.lake_history import History
+from ..positions.snapshot import SegmentSlice
+from .lake_catalogs import errors_of_lake, open_catalog
 from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
+from .lake_files import Expression, LakeFile, list_files, make_expression
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
 
-Expression: TypeAlias = Any
-"""A condition on columns of a lake, as pyiceberg has it."""
 FileIO: TypeAlias = Any
 """What reads and writes the files of a lake, as pyiceberg has it."""
 _HISTORY = "pravega.history"
@@ -42,26 +37,10 @@ _CUT, _VERSION = "pravega.cut", "pravega.version"
 """Properties of a snapshot that added events: the end of the history then."""
 _OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.", "py-io-impl", "warehouse")
 """The beginnings of the properties that reading and writing of files needs."""
-_OWN_FILES = "pravega-"
-"""The beginning of the names of files whose rows are events of one segment, in their order."""
 _RETRIES = "commit.retry.num-retries"
 """With another number than 0, pyiceberg repeats a commit after what another one has added in the meantime."""
 _TRIES = 5
 """How many times a commit is tried beside programs that rewrite files."""
-_CATALOGS: Recent[str, Any] = Recent(16)
-
-
-@dataclass(frozen=True)
-class LakeFile:
-    """A file of a day; if it is `ordered`, with events of one segment in their order, from `first` to `last`."""
-
-    path: str
-    first: int
-    last: int
-    ordered: bool
-    segment: str | None
-    day: Any
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -93,8 +72,8 @@ class LakeTable:
         """
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-        opened = _open_catalog(catalog)
-        with _errors_of_lake(name):
+        opened = open_catalog(catalog)
+        with errors_of_lake(name):
             try:
                 return cls(opened.load_table(name), name)
             except (NoSuchTableError, NoSuchNamespaceError):
@@ -103,8 +82,8 @@ class LakeTable:
     @classmethod
     def create(cls, catalog: str, name: str, schema: pa.Schema, stream: Stream) -> LakeTable:
         """Create the table of a stream, partitioned by the day of the commit; raises the errors of `load`."""
-        opened, namespace = _open_catalog(catalog), name.rpartition(".")[0]
-        with _errors_of_lake(name):
+        opened, namespace = open_catalog(catalog), name.rpartition(".")[0]
+        with errors_of_lake(name):
             if not opened.namespace_exists(namespace):
                 opened.create_namespace(namespace)
             properties = {
@@ -218,16 +197,47 @@ class LakeTable:
                 "'lake'='ignore'."
             )
 
-    def find_files(self, segment: str, start: int, end: int, more: Expression | None = None) -> list[LakeFile]:
-        """Return the files with events of a range of a segment, in the order of their first offsets.
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise LakeError if another program has ever dropped or renamed a column of the lake, or a field in it.
 
-        Files without rows that fulfil `more` are left out. Raises LakeError.
+        A file has them under the names of the time when it was written, and is read by these.
         """
-        bounds = ("GreaterThanOrEqual", start), ("LessThan", end)
-        placed = [make_expression("EqualTo", SEGMENT, segment)]
-        placed += [make_expression(name, OFFSET, offset) for name, offset in bounds]
-        files = self._list_files(reduce(partial(make_expression, "And"), placed if more is None else [*placed, more]))
-        return sorted(files, key=lambda file: file.first)
+        schema, top = self._table.schema(), {*columns, *OF_PLACE}
+        names = {schema.find_field(name).field_id: name for name in schema.column_names}
+        for former in self._table.metadata.schemas:
+            for name in former.column_names:
+                now = names.get(former.find_field(name).field_id)
+                if now != name and not top.isdisjoint({(now or name).partition(".")[0], name.partition(".")[0]}):
+                    raise LakeError(
+                        f"Another program has dropped or renamed column {name} of the lake's table {self.name}: its "
+                        "files may not say any more what the stream had. Go back to the table's metadata file from "
+                        "before that, or read the stream alone with 'lake'='ignore'."
+                    )
+
+    def find_files(
+        self, stream: Stream, slices: Sequence[SegmentSlice], more: Expression | None = None
+    ) -> list[list[LakeFile]]:
+        """Return the files with events of each slice, in the order of their first offsets.
+
+        Files without rows that fulfil `more` are left out. All manifests are read once. Raises LakeError.
+        """
+        names = [make_segment_name(stream, piece.segment_id) for piece in slices]
+        placed = [
+            make_expression("In", SEGMENT, set(names)),
+            make_expression("GreaterThanOrEqual", OFFSET, min(piece.start for piece in slices)),
+            make_expression("LessThan", OFFSET, max(piece.end for piece in slices)),
+        ]
+        wanted = reduce(partial(make_expression, "And"), placed if more is None else [*placed, more])
+        with errors_of_lake(self.name):
+            listed = sorted(list_files(self._table, wanted), key=lambda file: file.first)
+
+        def select(name: str, piece: SegmentSlice) -> Iterator[LakeFile]:
+            for file in listed:
+                has_segment = (file.segment or "") <= name <= (file.last_segment or name)
+                if has_segment and file.first < piece.end and piece.start <= file.last:
+                    yield file
+
+        return [list(select(*one)) for one in zip(names, slices, strict=True)]
 
     @property
     def schema(self) -> pa.Schema:
@@ -238,38 +248,16 @@ class LakeTable:
 
     def find_small_files(self, most_bytes: int) -> list[list[LakeFile]]:
         """Return files with fewer bytes, by runs of several neighbours of one segment and day. Raises LakeError."""
-        files = sorted(
-            self._list_files(make_expression("AlwaysTrue")), key=lambda file: (file.segment or "", file.first)
-        )
+        with errors_of_lake(self.name):
+            listed = list_files(self._table, make_expression("AlwaysTrue"))
+            files = sorted(listed, key=lambda file: (file.segment or "", file.first))
         of_runs = groupby(files, lambda file: (file.ordered and file.bytes < most_bytes, file.segment, file.day))
         runs = [list(run) for (is_small, *_), run in of_runs if is_small]
         return [run for run in runs if len(run) > 1]
 
-    def _list_files(self, wanted: Expression) -> Iterator[LakeFile]:
-        """Yield the files that may have rows that fulfil an expression."""
-        from pyiceberg.conversions import from_bytes
-        from pyiceberg.types import PrimitiveType
-
-        schema = self._table.schema()
-
-        def find_bound(file: DataFile, column: str, upper: bool) -> Any:
-            field, bounds = schema.find_field(column), file.upper_bounds if upper else file.lower_bounds
-            bound = (bounds or {}).get(field.field_id)
-            return None if bound is None else from_bytes(cast("PrimitiveType", field.field_type), bound)
-
-        with _errors_of_lake(self.name):
-            for task in self._table.scan(wanted).plan_files():
-                file = task.file
-                first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
-                segment, last_segment = (find_bound(file, SEGMENT, upper) for upper in (False, True))
-                has_own_name = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
-                ordered = has_own_name and segment == last_segment and None not in (first, last, segment)
-                day = file.partition[0] if len(file.partition) else None
-                yield LakeFile(file.file_path, first or 0, last or 0, ordered, segment, day, file.file_size_in_bytes)
-
     def evolve(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""
-        with _errors_of_lake(self.name), self._table.update_schema() as change:
+        with errors_of_lake(self.name), self._table.update_schema() as change:
             change.union_by_name(schema)
 
     def _keep_what_landed(self) -> None:
@@ -343,7 +331,7 @@ class LakeTable:
 
         for tries in range(1, _TRIES + 1):
             try:
-                with _errors_of_lake(self.name, CommitFailedException):
+                with errors_of_lake(self.name, CommitFailedException):
                     if self._table.properties.get(_RETRIES) != "0":
                         self._table.transaction().set_properties({_RETRIES: "0"}).commit_transaction()
                     self._keep_what_landed()
@@ -356,50 +344,6 @@ class LakeTable:
                     raise LakeError(
                         f"The lake's table {self.name} was changed by others again and again: {error}. Repeat the call."
                     ) from None
-                with _errors_of_lake(self.name):
+                with errors_of_lake(self.name):
                     self._table.refresh()
                 self.__dict__.pop("history", None)
-
-
-def make_expression(name: str, *operands: Any) -> Expression:
-    """Return an expression of one of pyiceberg's classes; its operands are expressions, names of columns and values."""
-    return getattr(import_module("pyiceberg.expressions"), name)(*operands)
-
-
-def name_file(number: str) -> str:
-    """Return the name of a file whose rows are events of one segment, in their order."""
-    return f"{_OWN_FILES}{number}.parquet"
-
-
-def _open_catalog(settings: str) -> Catalog:
-    try:
-        from pyiceberg.catalog import load_catalog
-    except ImportError:
-        raise InvalidOptionError(
-            "A table with a lake needs pyiceberg: pip install 'pyspark-pravega[lake]', on the driver and where tasks "
-            "run."
-        ) from None
-
-    def load() -> Catalog:
-        return load_catalog("lake", **json.loads(settings))
-
-    try:
-        catalog: Catalog = _CATALOGS.get(settings, load)
-        return catalog
-    except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
-        raise InvalidOptionError(
-            f"The catalog of the lake cannot be opened ({type(error).__name__}). Correct the confs "
-            "'spark.sql.catalog.<name>.lake.*': they are the properties of one of pyiceberg's catalogs, such as "
-            "'lake.type' and 'lake.uri'."
-        ) from error
-
-
-@contextmanager
-def _errors_of_lake(name: str, but: type[Exception] = PravegaError) -> Iterator[None]:
-    """Make a LakeError of any error of the body, except for some: libraries of catalogs and storages have many."""
-    try:
-        yield
-    except (PravegaError, but):
-        raise
-    except Exception as error:
-        raise LakeError(f"The lake's table {name} cannot be used: {type(error).__name__}: {error}.") from error

@@ -140,6 +140,7 @@ def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
         return None
     check_identity(opened, lake, lake.history)
     lake.check_complete()
+    lake.check_columns(opened.table.schema.names)
     return lake
 
 

@@ -44,15 +44,17 @@ class History:
             return end, None
         return None if info.start_offset <= end else (end, info.start_offset)
 
-    def widen(self, segments: Iterable[int], infos: Mapping[int, SegmentInfo]) -> dict[int, SegmentInfo]:
-        """Return the state of segments as if what the lake has had never been removed from them."""
+    def widen(
+        self, segments: Iterable[int], infos: Mapping[int, SegmentInfo], *, with_gaps: bool = False
+    ) -> dict[int, SegmentInfo]:
+        """Return the state of segments as if what the lake has, `with_gaps` up to any gap, had never been removed."""
         widened = dict(infos)
         for segment in segments:
             first, end = self.ranges.get(segment, (0, 0))
             info = infos.get(segment)
             if info is None and segment in self.ended:
                 widened[segment] = SegmentInfo(first, end, sealed=True)
-            elif info is not None and first < info.start_offset <= end:
+            elif info is not None and first < min(end, info.start_offset) and (with_gaps or info.start_offset <= end):
                 widened[segment] = replace(info, start_offset=first)
         return widened
 

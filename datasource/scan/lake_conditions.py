@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from pyspark.sql.types import StructType
 
-from ..lake.iceberg import Expression, make_expression
 from ..lake.lake_columns import ERROR
+from ..lake.lake_files import Expression, make_expression
 from .conditions import COLUMN, LITERAL, Condition, Term
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")

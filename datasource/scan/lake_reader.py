@@ -20,8 +20,9 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.errors import LakeError, PravegaError
 
-from ..lake.iceberg import FileIO, LakeFile, LakeTable
+from ..lake.iceberg import FileIO, LakeTable
 from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OF_PLACE, OFFSET, RAW, SEGMENT
+from ..lake.lake_files import LakeFile
 from ..positions.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable
 from .conditions import Condition
@@ -71,8 +72,7 @@ def plan_lake(
     names = frozenset(name for condition in conditions for name in condition.columns) & set(columns.names)
     wanted = None if expression is None else WantedInLake(lake.compile(expression), names | {ERROR})
     io, partitions = lake.io, []
-    for piece in slices:
-        files = lake.find_files(make_segment_name(table.stream, piece.segment_id), piece.start, piece.end, expression)
+    for piece, files in zip(slices, lake.find_files(table.stream, slices, expression), strict=True):
         if not files:
             continue
         parts: list[tuple[SegmentSlice, tuple[LakeFile, ...]]]
@@ -116,10 +116,10 @@ def read_lake(
 
 def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the offsets of the events that a lake has of a slice, in their order. Raises LakeError."""
-    segment = make_segment_name(stream, piece.segment_id)
-    partition = LakePartition(piece, tuple(lake.find_files(segment, piece.start, piece.end)), True, lake.io)
+    [files] = lake.find_files(stream, [piece])
+    partition = LakePartition(piece, tuple(files), True, lake.io)
     with errors_of_files(stream):
-        for batch in read_in_order(partition, segment, [OFFSET]):
+        for batch in read_in_order(partition, make_segment_name(stream, piece.segment_id), [OFFSET]):
             yield batch.column(OFFSET).to_numpy()
 
 
@@ -133,7 +133,9 @@ def read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]
     # Another program has rewritten files: events of several segments, in any order.
     batches = [batch for file in files for batch in _read_file(partition, file, segment, columns)]
     if batches:
-        yield from pa.Table.from_batches(batches).sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)
+        # A file may lack columns that were added later, or have smaller numbers than others.
+        rows = pa.concat_tables(map(pa.Table.from_batches, zip(batches)), promote_options="permissive")
+        yield from rows.sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)
 
 
 def _read_file(

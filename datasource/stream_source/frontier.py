@@ -48,11 +48,12 @@ class StreamSegments:
         self._ends: Recent[int, int] = Recent(kept)
         self._bounds: Recent[str, tuple[EndCut | None]] = Recent(kept)
         self._find_history: Callable[[], History | None] = lambda: None
+        self._with_gaps = False
 
-    def join(self, find_history: Callable[[], History | None]) -> StreamSegments:
-        """Return the same segments, with the same memory, as a query sees them that also reads a history."""
+    def join(self, find_history: Callable[[], History | None], *, with_gaps: bool) -> StreamSegments:
+        """Return the same segments and memory for a query that also reads a history, `with_gaps` up to any gap too."""
         joined = copy(self)
-        joined._find_history = find_history
+        joined._find_history, joined._with_gaps = find_history, with_gaps
         return joined
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
@@ -63,7 +64,7 @@ class StreamSegments:
             if info.sealed:
                 self._ends.put(segment, info.write_offset)
         history = self._find_history()
-        return infos if history is None else history.widen(wanted, infos)
+        return infos if history is None else history.widen(wanted, infos, with_gaps=self._with_gaps)
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
         """Return the present ends of segments, without missing ones."""

@@ -23,7 +23,8 @@ def join_history(opened: OpenTable, segments: StreamSegments) -> StreamSegments:
     """Return segments whose state has also what only the lake of the table has; the same if there is no lake."""
     if find_lake_name(opened) is None:
         return segments
-    return segments.join(partial(find_history, opened, oldest=BELIEVED_SECONDS))
+    fail = opened.options.get(o.FAIL_ON_DATA_LOSS)
+    return segments.join(partial(find_history, opened, oldest=BELIEVED_SECONDS), with_gaps=not fail)
 
 
 def find_head(opened: OpenTable) -> StreamCut:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -31,20 +32,26 @@ def table(spark: SparkSession, lake: dict[str, str], scope: str) -> str:
     return create(spark, scope, "t")
 
 
-def name_table(scope: str, name: str) -> str:
-    return f"{CATALOG}.{scope.replace('-', '_')}.{name}"
+def name_table(scope: str, name: str, catalog: str = CATALOG) -> str:
+    return f"{catalog}.{scope.replace('-', '_')}.{name}"
 
 
-def create(spark: SparkSession, scope: str, name: str, columns: str = "id BIGINT, text STRING", **more: str) -> str:
-    table = name_table(scope, name)
+def split_name(table: str) -> tuple[str, str]:
+    """Return the catalog of a table, and its name there."""
+    catalog, _, name = table.partition(".")
+    return catalog, name
+
+
+def create(spark: SparkSession, scope: str, name: str, catalog: str = CATALOG, **more: str) -> str:
+    table = name_table(scope, name, catalog)
     properties = {
         "format": "avro",
         "routing-key": "id",
         "scaling.min-segments": "2",
-        "lake": table.removeprefix(f"{CATALOG}."),
+        "lake": split_name(table)[1],
     } | more
     listed = ", ".join(f"'{key}'='{text}'" for key, text in properties.items())
-    spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({listed})")
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, text STRING) USING pravega TBLPROPERTIES ({listed})")
     for first in (0, 100, 200):
         insert(spark, table, first, 100)
     return table
@@ -55,15 +62,15 @@ def insert(spark: SparkSession, table: str, first: int, count: int, text: str = 
 
 
 def tier(spark: SparkSession, table: str, **arguments: Any) -> Row:
-    given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
-    name = table.removeprefix(f"{CATALOG}.")
-    [row] = spark.sql(f"CALL {CATALOG}.system.tier(table => '{name}'{given})").collect()
+    more = "".join(f", {name} => '{value}'" for name, value in arguments.items())
+    catalog, name = split_name(table)
+    [row] = spark.sql(f"CALL {catalog}.system.tier(table => '{name}'{more})").collect()
     return row
 
 
 def truncate(spark: SparkSession, table: str, before: int | str) -> None:
-    name = table.removeprefix(f"{CATALOG}.")
-    spark.sql(f"CALL {CATALOG}.system.truncate_stream(table => '{name}', before => '{before}')").collect()
+    catalog, name = split_name(table)
+    spark.sql(f"CALL {catalog}.system.truncate_stream(table => '{name}', before => '{before}')").collect()
 
 
 def ids(rows: DataFrame) -> list[int]:
@@ -84,7 +91,7 @@ def flatten(batches: list[list[int]]) -> list[int]:
 
 
 def load_lake(lake: dict[str, str], table: str) -> Table:
-    return load_catalog("lake", **lake).load_table(table.removeprefix(f"{CATALOG}."))
+    return load_catalog("lake", **lake).load_table(split_name(table)[1])
 
 
 def fails(action: Callable[[], object], condition: str) -> str:
@@ -195,6 +202,9 @@ def test_a_gap_between_lake_and_stream_is_told(
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 3")) == list(range(300))
     left = spark.sql(f"SELECT id FROM {table} WITH ('fail-on-data-loss'='false')")
     assert ids(left) == [*range(300), *range(400, 410)]
+    more = {"fail-on-data-loss": "false", "max-rows-per-trigger": "70"}
+    batches = read_stream(spark, table, tmp_path / "c", **more)
+    assert sorted(flatten(batches)) == [*range(300), *range(400, 410)] and len(batches) > 3
     versions = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2 TO VERSION 3").collect()
     assert sorted((row.id, row._commit_version) for row in versions) == [(i, i // 100 + 1) for i in range(100, 300)]
 
@@ -374,7 +384,7 @@ def test_the_program_of_the_page(spark: SparkSession, lake: dict[str, str], scop
 
 
 def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, str]) -> None:
-    """Another reader of Iceberg finds the same rows."""
+    """Other readers find the same rows: pyiceberg, and DuckDB by it."""
     tier(spark, table)
     rows = (
         load_lake(lake, table).scan(selected_fields=("id", "text", "_segment", "_offset", "_commit_version")).to_arrow()
@@ -382,6 +392,8 @@ def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, s
     ours = spark.sql(f"SELECT id, text, _segment, _offset FROM {table}").collect()
     theirs = {tuple(row[name] for name in ("id", "text", "_segment", "_offset")) for row in rows.to_pylist()}
     assert theirs == {row[:] for row in ours} and len(theirs) == 300
+    with load_lake(lake, table).scan().to_duckdb("lake") as duck:
+        assert set(duck.sql("SELECT id, text, _segment, _offset FROM lake").fetchall()) == theirs
     assert {row["id"] // 100 + 1 == row["_commit_version"] for row in rows.to_pylist()} == {True}
 
 
@@ -407,6 +419,48 @@ def test_files_may_be_rewritten_and_rows_may_not(
     load_lake(lake, table).delete("id = 7")
     assert "320 rows" in fails(lambda: spark.table(table).collect(), "PRAVEGA_LAKE_FAILED")
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300, 320))
+
+
+@pytest.mark.parametrize("change", ["renamed", "dropped", "replaced", "place"])
+def test_columns_that_others_change(spark: SparkSession, table: str, lake: dict[str, str], change: str) -> None:
+    """Without a look at them, a column that a file has under another name would be read as null."""
+    tier(spark, table)
+    iceberg, column = load_lake(lake, table), "_offset" if change == "place" else "text"
+    with iceberg.update_schema() as update:
+        if change in ("renamed", "place"):
+            update.rename_column(column, "words")
+        else:
+            update.delete_column(column)
+    if change == "replaced":
+        with iceberg.update_schema() as update:
+            update.add_column(column, StringType())
+    for action in (lambda: spark.table(table).collect(), lambda: tier(spark, table)):
+        assert f"column {column} " in fails(action, "PRAVEGA_LAKE_FAILED")
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(300))
+
+
+def test_columns_that_others_widen(spark: SparkSession, lake: dict[str, str], scope: str, tmp_path: Path) -> None:
+    """Rows stay the same, in files from before and after, and in those that others have rewritten."""
+    table = name_table(scope, "wide")
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, f FLOAT, d DECIMAL(9,2), s STRUCT<a: INT>) USING pravega "
+        f"TBLPROPERTIES ('format'='avro', 'lake'='{split_name(table)[1]}')"
+    )
+    rows = "SELECT CAST(id AS INT), CAST(id / 3 AS FLOAT), id / 8, named_struct('a', CAST(id AS INT)) FROM range"
+    spark.sql(f"INSERT INTO {table} {rows}(100)")
+    tier(spark, table)
+    iceberg = load_lake(lake, table)
+    with iceberg.update_schema() as update:
+        for column, type in (("id", LongType()), ("f", DoubleType()), ("d", DecimalType(18, 2)), ("s.a", LongType())):
+            update.update_column(column, type)
+    iceberg.overwrite(iceberg.scan().to_arrow())
+    spark.sql(f"INSERT INTO {table} {rows}(100, 200)")
+    before = sorted(map(str, spark.table(table).collect()))
+    assert tier(spark, table).rows == 100
+    truncate(spark, table, "tail")
+    assert sorted(map(str, spark.table(table).collect())) == before and len(before) == 200
+    assert ids(spark.sql(f"SELECT id FROM {table} WHERE id IN (7, 107) OR d = 1 OR s.a = 9")) == [7, 8, 9, 107]
+    assert sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(200))
 
 
 def test_a_lake_of_another_stream_is_refused(spark: SparkSession, table: str, scope: str) -> None:

@@ -1,0 +1,51 @@
+"""The catalogs of lakes, by pyiceberg, and the errors of what they and their storages use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pravega.client.recent import Recent
+from pyspark_pravega.errors import InvalidOptionError, LakeError, PravegaError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_CATALOGS: Recent[str, Any] = Recent(16)
+
+
+def open_catalog(settings: str) -> Catalog:
+    """Return the catalog of some settings, a JSON object. Raises InvalidOptionError if there is none."""
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise InvalidOptionError(
+            "A table with a lake needs pyiceberg: pip install 'pyspark-pravega[lake]', on the driver and where tasks "
+            "run."
+        ) from None
+
+    def load() -> Catalog:
+        return load_catalog("lake", **json.loads(settings))
+
+    try:
+        catalog: Catalog = _CATALOGS.get(settings, load)
+        return catalog
+    except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
+        raise InvalidOptionError(
+            f"The catalog of the lake cannot be opened ({type(error).__name__}). Correct the confs "
+            "'spark.sql.catalog.<name>.lake.*': they are the properties of one of pyiceberg's catalogs, such as "
+            "'lake.type' and 'lake.uri'."
+        ) from error
+
+
+@contextmanager
+def errors_of_lake(name: str, but: type[Exception] = PravegaError) -> Iterator[None]:
+    """Make a LakeError of any error of the body, except for some: libraries of catalogs and storages have many."""
+    try:
+        yield
+    except (PravegaError, but):
+        raise
+    except Exception as error:
+        raise LakeError(f"The lake's table {name} cannot be used: {type(error).__name__}: {error}.") from error
