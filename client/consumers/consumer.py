@@ -127,7 +127,7 @@ def list_reader_groups(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]
         key = stream.scope, name
         if key not in statuses and (group := pravega.controller.reader_group(*key)) and stream in group.streams:
             statuses[key] = ConsumerStatus(stream, *key, group.holding, None, None)
-    return [_add_position(pravega, status) for status in statuses.values()]
+    return [status if status.position else _add_position(pravega, status) for status in statuses.values()]
 
 
 def _add_position(pravega: Pravega, status: ConsumerStatus) -> ConsumerStatus:
