@@ -203,6 +203,16 @@ build/dbt/installed: requirements-dbt.txt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
 
+.PHONY: lakes
+lakes: build/lakes/installed build/spark-$(lastword $(SPARK41))/installed jars native ## Run lakes in object storage, and by Polars, DuckDB and Iceberg's runtime (the first run downloads 700 MB)
+	$(BIN)/python -m pytest -m lakes $(PYTEST_ARGS)
+	PYSPARK_PRAVEGA_CLASSES=off build/spark-$(lastword $(SPARK41))/bin/python -m pytest tests/lakehouse -k lakes_ $(PYTEST_ARGS)
+
+build/lakes/installed: requirements-lakes.txt
+	test -x build/lakes/bin/python || "$$(tools/find-python.sh)" -m venv build/lakes
+	build/lakes/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
+
 .PHONY: lineage
 lineage: jar native ## See what OpenLineage's agent reports of batches and streams (the first run downloads 43 MB)
 	$(BIN)/python -m pytest -m lineage $(PYTEST_ARGS)

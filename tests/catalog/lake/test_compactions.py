@@ -47,7 +47,7 @@ def test_a_compaction_changes_nothing_but_files(
     spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path
 ) -> None:
     """With columns that came later, in a struct too, a bad event, and files of two segments."""
-    table = create(spark, scope, "t", "id BIGINT, text STRING", format="json")
+    table = create(spark, scope, "t", format="json")
     tier(spark, table)
     spark.sql(f"ALTER TABLE {table} ADD COLUMN s STRUCT<a: INT>")
     spark.sql(f"INSERT INTO {table} SELECT id, 'r' || id, named_struct('a', id) FROM range(300, 400)")
