@@ -1,10 +1,10 @@
 """Measure reads of a table whose events are in a lake, beside the stream and beside Spark on the same files.
 
-    python -m bench.lake [--events 3000000] [--rounds 5]
+    python -m bench.lake [--events 3000000] [--rounds 5] [--runtime JAR]
 
 A table of 12 columns as JSON in four segments. Times are medians of seconds, measured in turns: GROUP BY over two of
 the columns, and the same of a thirtieth of the rows by a condition. `tier` is compared with Spark, which writes the
-same rows of the stream as Parquet.
+same rows of the stream as Parquet, and with the jar of Iceberg's runtime also into an Iceberg table.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -33,15 +34,25 @@ def measure(action: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def measure_folder(folder: str) -> float:
+    """Return the megabytes of all files in a folder."""
+    return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / 1e6
+
+
 def main() -> None:
     """Measure, and print one line for each query."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runtime", help="Iceberg's runtime for this version of Spark")
     arguments = parser.parse_args()
     with open_cluster() as config, tempfile.TemporaryDirectory(prefix="pyspark-pravega-bench-") as folder:
         lake = {"type": "sql", "uri": f"sqlite:///{folder}/lake.db", "warehouse": f"file://{folder}"}
         confs = {f"spark.sql.catalog.pravega.lake.{key}": text for key, text in lake.items()}
+        if arguments.runtime:
+            catalog = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": f"{folder}/ice"}
+            confs |= {"spark.jars": arguments.runtime}
+            confs |= {f"spark.sql.catalog.ice{key}": text for key, text in catalog.items()}
         with open_session(config, 2, confs) as (spark, scope):
             compare(spark, scope.replace("-", "_"), folder, arguments)
 
@@ -58,6 +69,13 @@ def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Na
     rows = spark.sql(f"SELECT * FROM {stream}").write
     parquet = measure(lambda: rows.parquet(f"file://{folder}/plain"))
     print(f"tier {tier:.1f} s, the same rows as Parquet by Spark {parquet:.1f} s", flush=True)
+    if arguments.runtime:
+        spark.sql(f"CREATE TABLE ice.bench.copy (id BIGINT, g INT, {COLUMNS}) USING iceberg")
+        copy = measure(lambda: spark.sql(f"INSERT INTO ice.bench.copy SELECT * FROM {stream}"))
+        print(f"INSERT INTO an Iceberg table by its runtime {copy:.1f} s", flush=True)
+        print(
+            f"the lake has {measure_folder(folder + '/bench'):.0f} MB, the copy {measure_folder(folder + '/ice'):.0f}"
+        )
     spark.read.parquet(f"file://{folder}/bench/events/data").createOrReplaceTempView("files")
     for name, condition in (("all", ""), ("1/30", f"WHERE id BETWEEN {events // 2} AND {events // 2 + events // 30}")):
         times: dict[str, list[float]] = {table: [], "files": [], stream: []}
