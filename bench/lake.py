@@ -72,10 +72,8 @@ def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Na
     if arguments.runtime:
         spark.sql(f"CREATE TABLE ice.bench.copy (id BIGINT, g INT, {COLUMNS}) USING iceberg")
         copy = measure(lambda: spark.sql(f"INSERT INTO ice.bench.copy SELECT * FROM {stream}"))
-        print(f"INSERT INTO an Iceberg table by its runtime {copy:.1f} s", flush=True)
-        print(
-            f"the lake has {measure_folder(folder + '/bench'):.0f} MB, the copy {measure_folder(folder + '/ice'):.0f}"
-        )
+        sizes = [f"{measure_folder(f'{folder}/{part}'):.0f} MB" for part in ("bench", "ice")]
+        print(f"INSERT INTO an Iceberg table by its runtime {copy:.1f} s; sizes {' and '.join(sizes)}", flush=True)
     spark.read.parquet(f"file://{folder}/bench/events/data").createOrReplaceTempView("files")
     for name, condition in (("all", ""), ("1/30", f"WHERE id BETWEEN {events // 2} AND {events // 2 + events // 30}")):
         times: dict[str, list[float]] = {table: [], "files": [], stream: []}

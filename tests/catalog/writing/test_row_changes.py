@@ -348,3 +348,4 @@ def test_a_task_that_is_killed_after_it_has_written_a_part(spark: SparkSession, 
     found = spark.sql(f"SELECT count(*), count(DISTINCT id), sum(n - id) FROM {table}").first()
     assert tuple(found) == (50_000, 50_000, 50_000)
     assert history(spark, table) == [("INSERT", 50_000), ("UPDATE", 50_000)]
+    spark.sql("DROP TEMPORARY FUNCTION fail_once")
