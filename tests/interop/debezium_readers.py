@@ -3,7 +3,7 @@
 One Java process (DebeziumReaders.java) serves a whole test run. Get it from the fixture `debezium_readers`. Each reader
 takes events in their order, and folds what it makes of them to the rows that a table would have there:
 
-    rows = debezium_readers.flink_json(table, events)
+    rows = debezium_readers.flink(table, events, "json")
 
 The values are those of PyArrow's `to_pylist`; floats are texts, so that NaN equals itself.
 """

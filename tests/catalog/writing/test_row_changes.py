@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.catalog.storage.test_secrets import catalog_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables-that-change.md"
 COLUMNS = "id BIGINT NOT NULL, name STRING, city STRING, credit DECIMAL(10,2)"
@@ -48,7 +49,11 @@ def deliver_first_row(spark: SparkSession, cluster: ClusterInfo, scope: str) -> 
     """Write to the stream `t` the row (1, 'a') as a connector does, with its position in a database's log."""
     source = {"connector": "postgresql", "name": "db", "db": "db", "lsn": 10, "ts_ms": 1}
     event = {"before": None, "after": {"id": 1, "name": "a"}, "source": source, "op": "c", "ts_ms": 1}
-    written = spark.createDataFrame([(json.dumps(event),)], ["value"]).write.format("pravega").mode("append")
+    deliver(spark, cluster, scope, json.dumps(event))
+
+
+def deliver(spark: SparkSession, cluster: ClusterInfo, scope: str, event: str) -> None:
+    written = spark.createDataFrame([(event,)], ["value"]).write.format("pravega").mode("append")
     options = {"controller-uri": cluster.controller_uri, "scope": scope, "stream": "t"}
     written.options(**options, format="text", framing="none").save()
 
@@ -225,6 +230,43 @@ def test_rows_of_a_connector_cannot_be_changed(spark: SparkSession, cluster: Clu
     assert rows(spark, table) == [(1, "a"), (2, "b")]
 
 
+def test_statements_on_events_that_cannot_be_read_write_nothing(
+    spark: SparkSession, cluster: ClusterInfo, scope: str
+) -> None:
+    table = create(spark, scope, "t", "id BIGINT, name STRING", framing="none")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    deliver(spark, cluster, scope, '{"before":null,"after":{"id":3')
+    before = history(spark, table)
+    for statement in (
+        "UPDATE {t} SET name = 'c' WHERE id = 1",
+        "DELETE FROM {t} WHERE name = 'a'",
+        "MERGE INTO {t} t USING (SELECT 9 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT (id) VALUES (s.k) "
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE",
+    ):
+        assert "PRAVEGA_MALFORMED_EVENT" in condition(spark, statement.format(t=table))
+    assert history(spark, table) == before
+
+
+def test_a_user_without_rights_to_the_log_changes_nothing(
+    secure_spark: SparkSession, secure_cluster: ClusterInfo, secure_scope: str
+) -> None:
+    target = f"`{secure_scope}`.target"
+    secure_spark.sql(
+        f"CREATE TABLE secure.{target} (id BIGINT PRIMARY KEY, name STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json')"
+    )
+    secure_spark.sql(f"INSERT INTO secure.{target} VALUES (1, 'a')")
+    name = catalog_of(secure_spark, secure_cluster, "appender", "appender", secure_cluster.users["appender"])
+    for statement in (
+        "UPDATE {t} SET name = 'b'",
+        "DELETE FROM {t}",
+        "MERGE INTO {t} t USING (SELECT 9 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT (id) VALUES (s.k)",
+    ):
+        with pytest.raises(PySparkException, match="PRAVEGA_PERMISSION_DENIED.*pyspark-pravega-commits"):
+            secure_spark.sql(statement.format(t=f"{name}.{target}"))
+    assert rows(secure_spark, f"secure.{target}") == [(1, "a")]
+
+
 def test_a_stream_of_results_replaces_rows(spark: SparkSession, scope: str, tmp_path: Path) -> None:
     source, counts = f"pravega.`{scope}`.orders", f"pravega.`{scope}`.counts"
     spark.sql(f"CREATE TABLE {source} (customer BIGINT) USING pravega")
@@ -303,9 +345,7 @@ def test_keys_of_others_that_are_not_padded_stay_as_they_are(
     table = create(spark, scope, "t", "id CHAR(3), part CHAR(2), name STRING", framing="none", primary_key="id,part")
     source = {"connector": "other", "name": "other", "ts_ms": 1}
     event = {"before": None, "after": {"id": "ab", "part": "xy", "name": "a"}, "source": source, "op": "c", "ts_ms": 1}
-    written = spark.createDataFrame([(json.dumps(event),)], ["value"]).write.format("pravega").mode("append")
-    options = {"controller-uri": cluster.controller_uri, "scope": scope, "stream": "t"}
-    written.options(**options, format="text", framing="none").save()
+    deliver(spark, cluster, scope, json.dumps(event))
     spark.sql(f"UPDATE {table} SET name = 'b' WHERE id = 'ab'")
     spark.sql(f"UPDATE {table} SET part = 'z' WHERE id = 'ab'")
     changes = spark.sql(
