@@ -101,7 +101,10 @@ def merge_with_reference(
             problems.add(int(here[position]), reason)
     is_read = np.ones(len(payloads), np.bool_)
     is_read[positions] = False
-    indices = pa.array(np.argsort(np.concatenate([np.flatnonzero(is_read), positions])))
+    order = np.empty(len(payloads), np.int64)
+    order[is_read] = np.arange(len(payloads) - len(positions))
+    order[positions] = np.arange(len(payloads) - len(positions), len(payloads))
+    indices = pa.array(order)
     return [
         pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
         for column, ours in enumerate(accepted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from ctypes import c_float
+from dataclasses import replace
 from typing import Any
 
 from ..core.columns import Misfit
@@ -36,15 +38,22 @@ def write_default(node: avro.Node, default: Any) -> bytes:
             )
         case avro.Enum():
             return write_varint(node.symbols.index(default))
-        case avro.Fixed():
-            octets: bytes = default.encode("latin-1")
-            return octets[: node.size].ljust(node.size, b"\0")  # as Java does
+        case avro.Fixed() if len(default) == node.size:
+            return check_string(default).encode("latin-1")
         case avro.Primitive():
-            return _write_primitive(node.name, default)
+            return write_primitive(node.name, default)
     raise Misfit("it is of another type")
 
 
-def _write_primitive(name: str, default: Any) -> bytes:
+def resize_fixed(node: avro.Node, default: Any) -> avro.Node:
+    """Return the type of a field with the length of its default, if it is a fixed other than a UUID."""
+    if isinstance(node, avro.Fixed) and node.logical != "uuid" and type(default) is str:
+        return replace(node, size=len(default))
+    return node
+
+
+def write_primitive(name: str, default: Any) -> bytes:
+    """Write a value of a primitive type. Raises one of WRONG_DEFAULT if it does not fit."""
     if name in _INT_BITS:
         return write_varint(check_integer(default, _INT_BITS[name], name))
     match name:
@@ -52,8 +61,10 @@ def _write_primitive(name: str, default: Any) -> bytes:
             return b""
         case "boolean":
             return bytes([check_boolean(default)])
-        case "float" | "double" if type(default) in (int, float):
-            return struct.pack("<f" if name == "float" else "<d", default)
+        case "float" if type(default) in (int, float):
+            return struct.pack("<f", c_float(default).value)  # infinite where it is too large
+        case "double" if type(default) in (int, float):
+            return struct.pack("<d", float(default))
         case "bytes" | "string":
             return write_bytes(check_string(default).encode("latin-1" if name == "bytes" else "utf-8"))
     raise Misfit("it is of another type")

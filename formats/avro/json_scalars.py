@@ -17,6 +17,7 @@ import base64
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from ..core.scalars import (
 )
 from . import schema_model as avro
 from .cells import write_bytes, write_varint
-from .field_defaults import write_default
+from .field_defaults import write_primitive
 from .leaves import MILLIS, Scalar, check_resolves, decode_text, describe_type, make_symbol_finder
 
 ToJson = Callable[[Any], Any]
@@ -110,9 +111,8 @@ def make_datum_writer(node: Scalar) -> FromJson:
             return lambda value: write_varint(read_micros(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":
         return lambda value: _write_sized(node, decode_base64(check_string(value)))
-    if node.name in ("float", "double"):
-        return lambda value: write_default(node, read_floating(value, node.name))
-    return lambda value: write_default(node, value)
+    write = partial(write_primitive, node.name)
+    return (lambda value: write(read_floating(value, node.name))) if node.name in ("float", "double") else write
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:

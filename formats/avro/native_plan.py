@@ -139,7 +139,7 @@ def plan_skipping(node: avro.Node) -> Spec:
     plans: list[list[Spec]] = []
     while len(plans) < len(records):
         plans.append([_plan_skip(field.type, records, 0) for field in records[len(plans)].fields])
-    return {"among": (plans, plan)} if plans else plan
+    return {"among": {"records": plans, "value": plan}} if plans else plan
 
 
 def _plan_skip(node: avro.Node, records: list[avro.Record], level: int) -> Spec:

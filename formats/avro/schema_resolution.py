@@ -32,7 +32,7 @@ from .binary import (
     make_skipping_reader,
     make_union_reader,
 )
-from .field_defaults import WRONG_DEFAULT, write_default
+from .field_defaults import WRONG_DEFAULT, resize_fixed, write_default
 from .leaves import describe_type, make_leaf_column, make_resolution_error
 from .recursion.recursive_reading import make_text_reader
 from .schema_to_spark import list_targets
@@ -97,10 +97,11 @@ def link_records(
 def _make_missing_column(target: avro.Field | None, field: StructField, path: str) -> Column:
     """Return the column for a field that the writer did not know."""
     if target is not None and target.has_default and target.default is not None:
-        read, column = link(target.type, target.type, field.dataType, path)
+        node = resize_fixed(target.type, target.default)
+        read, column = link(node, node, field.dataType, path)
         problems = Problems()
         try:
-            value, _ = read(write_default(target.type, target.default), 0)
+            value, _ = read(write_default(node, target.default), 0)
         except WRONG_DEFAULT:
             raise InvalidSchemaError(
                 f"the default of column '{path}' in the table's schema does not fit its type"

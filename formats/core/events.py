@@ -129,7 +129,9 @@ class EventBuffer:
             array = pa.Array.from_buffers(pa.binary_view(), len(self), [None, pa.py_buffer(views), buffer])
             return array.cast(pa.binary())
         # Every second value is an event; the others are what lies between them, and are never read.
-        bounds = np.column_stack([self.starts, self.starts + self.lengths]).astype(np.int32)
+        bounds = np.column_stack([self.starts, self.starts + self.lengths]).astype(np.int32).ravel()
+        if (bounds[1:] < bounds[:-1]).any():  # not in the order of the buffer
+            return pa.array(list(self.payloads()), pa.binary())
         count = max(bounds.size - 1, 0)
         values = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), buffer])
         return values.take(pa.array(np.arange(0, count, 2)))

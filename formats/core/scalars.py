@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +21,8 @@ _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
 _DAYS_OF_CYCLE = 146_097
 _EXACT = Context(prec=38, traps=[Inexact])
-_MOST_PLACES = 30
-"""More digits before or after the point than any time has."""
-_BEYOND = 10**_MOST_PLACES
+_MOST_DIGITS = 60
+"""More digits than the count of any time has."""
 
 FIRST_DAY, LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -282,19 +281,12 @@ def scale_number(value: int | NumberText, unit: int) -> tuple[int, bool]:
     """
     if isinstance(value, int):
         return value * unit, True
+    context = Context(prec=_MOST_DIGITS, rounding=ROUND_FLOOR)
     try:
-        number = Decimal(value.decode())
-    except InvalidOperation:
-        return _BEYOND, True
-    if number.is_zero():
-        return 0, True
-    if number.adjusted() > _MOST_PLACES:
-        return _BEYOND, True
-    if number.adjusted() < -_MOST_PLACES:
-        return (-1 if number < 0 else 0), False
-    numerator, denominator = number.as_integer_ratio()
-    scaled, rest = divmod(numerator * unit, denominator)
-    return scaled, rest == 0
+        scaled = context.quantize(context.multiply(Decimal(value.decode()), unit), 1)
+    except (InvalidOperation, Overflow):
+        return 10**_MOST_DIGITS, True
+    return int(scaled), not context.flags[Inexact]
 
 
 def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int) -> Decimal:

@@ -65,8 +65,8 @@ class JsonCells(Cells):
         written = self.cells(array, rows, nullable)
         return written.fill_null(_NULL) if written.null_count else written
 
-    def plan(self) -> Spec:
-        """Return the kind of the values for the native encoder. Raises Unplanned if it has no such kind."""
+    def plan(self, level: int) -> Spec:
+        """Return the kind of the values, at this level of others, for the native encoder. Raises Unplanned."""
         if self.native is None:
             raise Unplanned(f"column '{self.path}' has a kind that the native encoder does not know")
         return self.native

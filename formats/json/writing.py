@@ -23,7 +23,7 @@ from ..core.spark_types import ROOT_COLUMN, fit_rows
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
-from ..native import NativeWriter, Spec, make_json_writer
+from ..native import NativeWriter, Spec, Unplanned, make_json_writer
 from .document_rules import make_document_rules
 from .plain_cells import (
     CONTAINERS,
@@ -44,6 +44,8 @@ from .variants import VariantCells
 
 _NOTHING = make_constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
+_DEEPEST = 100
+"""Most levels of a value, so that the native code has enough stack."""
 
 
 class Nulls(StrEnum):
@@ -78,7 +80,7 @@ class JsonEncoder(BatchEncoder):
         self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
 
     def _plan(self) -> Spec:
-        plan = _plan_member("", Nulls.REFUSED, self._object)
+        plan = _plan_member("", Nulls.REFUSED, self._object, 0)
         return plan["shape"]["object"][0] | {"begin": ""} if self._wrapped else plan
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -93,9 +95,11 @@ class JsonEncoder(BatchEncoder):
         return self.compress(written)
 
 
-def _plan_member(begin: str, nulls: Nulls, cells: JsonCells) -> Spec:
+def _plan_member(begin: str, nulls: Nulls, cells: JsonCells, level: int) -> Spec:
     """Return the `Member` of `native/src/json_write.rs` for a column; `begin` is written before its values."""
-    return {"begin": begin, "missing": nulls, "shape": cells.plan()}
+    if level > _DEEPEST:
+        raise Unplanned(f"column '{cells.path}' is nested more than {_DEEPEST} levels deep")
+    return {"begin": begin, "missing": nulls, "shape": cells.plan(level + 1)}
 
 
 class _Object(JsonCells):
@@ -113,8 +117,9 @@ class _Object(JsonCells):
                 nulls = Nulls.REFUSED if demanded else Nulls.LEFT_OUT
             self._members.append((make_constant(begin.encode()), cells, nulls))
 
-    def plan(self) -> Spec:
-        return {"object": [_plan_member(begin.as_py().decode(), nulls, cells) for begin, cells, nulls in self._members]}
+    def plan(self, level: int) -> Spec:
+        members = [(begin.as_py().decode(), nulls, cells) for begin, cells, nulls in self._members]
+        return {"object": [_plan_member(*member, level) for member in members]}
 
     def values(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         """Return the values of each member; null where one is left out."""
@@ -156,8 +161,8 @@ class _Array(JsonCells):
         self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
         self._nullable = _can_take_null(array.containsNull, items, self._element)
 
-    def plan(self) -> Spec:
-        return {"list": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._element)}
+    def plan(self, level: int) -> Spec:
+        return {"list": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._element, level)}
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = find_list_bounds(array)
@@ -173,8 +178,8 @@ class _Map(JsonCells):
         self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
-    def plan(self) -> Spec:
-        return {"map": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._value)}
+    def plan(self, level: int) -> Spec:
+        return {"map": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._value, level)}
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, entries = find_list_bounds(array)

@@ -106,9 +106,10 @@ class _WholeEventReader(PayloadReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if not self._types:  # rows that are only counted
             return []
+        events = payloads.to_arrow()
         try:
             # Casting binary to string, Arrow checks that everything is UTF-8.
-            return [payloads.to_arrow().cast(self._types[0])]
+            return [events.cast(self._types[0])]
         except pa.ArrowInvalid:
             return [pa.array(read_each(payloads, decode_text, problems), pa.string())]
 

@@ -188,16 +188,22 @@ def make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     if is_map(field):
         assert isinstance(data_type, MapType)
         key, value = find_entry_fields(field)
-        of_key, of_value = _make_writer(key, data_type.keyType), _make_writer(value, data_type.valueType)
-        return lambda pairs: {of_key(k): of_value(v) for k, v in pairs}
+        of_key, of_value = _make_value_writer(key, data_type.keyType), _make_value_writer(value, data_type.valueType)
+        return lambda pairs: {of_key(k): of_value(_refuse_null(v)) for k, v in pairs}
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
-        write = _make_writer(field, data_type.elementType)
-        return lambda values: [write(value) for value in values]
-    return _make_writer(field, data_type)
+        write = _make_value_writer(field, data_type.elementType)
+        return lambda values: [write(_refuse_null(value)) for value in values]
+    return _make_value_writer(field, data_type)
 
 
-def _make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+def _refuse_null(value: Any) -> Any:
+    if value is None:
+        raise ValueError("null in an array or a map, which Protobuf does not have; filter such elements out")
+    return value
+
+
+def _make_value_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     """Return a writer of one value of the field's type."""
     message = field.message_type
     if message is None:
@@ -207,7 +213,7 @@ def _make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     if message.full_name == TIMESTAMP:
         return _write_timestamp
     if message.full_name in WRAPPERS:
-        write = _make_writer(message.fields_by_name["value"], data_type)
+        write = _make_value_writer(message.fields_by_name["value"], data_type)
         return lambda value: {"value": write(value)}
     if isinstance(data_type, StringType):
         message_class = find_message_class(message)

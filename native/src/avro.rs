@@ -30,7 +30,7 @@ pub enum Skip {
     Union(Vec<Skip>),
     Record(Vec<Skip>),
     /// A value with some records that contain themselves or each other.
-    Among(Box<(Vec<Vec<Skip>>, Skip)>),
+    Among { records: Vec<Vec<Skip>>, value: Box<Skip> },
     /// One of these records, by its place.
     Again(usize),
 }
@@ -234,7 +234,7 @@ impl Skip {
                 branches.get(branch).ok_or(Reject)?.skip(cursor, records, depth)
             }
             Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor, records, depth)),
-            Skip::Among(inner) => inner.1.skip(cursor, &inner.0, DEEPEST),
+            Skip::Among { records, value } => value.skip(cursor, records, DEEPEST),
             Skip::Again(place) => {
                 let left = depth.checked_sub(1).ok_or(Reject)?;
                 let fields = records.get(*place).ok_or(Reject)?;

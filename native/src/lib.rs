@@ -30,7 +30,7 @@ use columns::{Column, Store, Struct};
 use search::Texts;
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 
 /// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -101,6 +101,7 @@ impl Decoder {
     /// `plan`: the `Value` that stands for the writer's record.
     #[staticmethod]
     fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyAny>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
+        spec::structure(columns)?; // refuses columns so deep that their plan would take too much stack
         match spec::plan::<avro::Value>(plan)?.read {
             avro::Read::Record(record) => Decoder::new(Plan::Avro(record), columns, refused),
             _ => Err(spec::unsupported("the plan must be a record")),

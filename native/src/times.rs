@@ -138,10 +138,10 @@ impl Clock {
     #[inline]
     pub fn read(&self, text: &[u8]) -> Accept<i64> {
         let text = if self.utc { text.strip_suffix(b"Z").unwrap_or(text) } else { text };
-        let minute;
+        let mut minute = *b"00:00:00";
         let text = match text.len() {
             5 => {
-                minute = [text, b":00"].concat();
+                minute[..5].copy_from_slice(text);
                 &minute[..]
             }
             _ => text,

@@ -27,7 +27,7 @@ from ..binary import (
     read_bytes,
     read_long,
 )
-from ..field_defaults import WRONG_DEFAULT, write_default
+from ..field_defaults import WRONG_DEFAULT, resize_fixed, write_default
 from ..json_scalars import make_json_converter
 from ..leaves import decode_text, make_resolution_error
 from ..unions import choose_places, find_sources
@@ -128,9 +128,10 @@ class _Resolution:
 def _read_default(field: avro.Field, path: str) -> Any:
     here = join_path(path, field.name)
     if field.has_default:
+        node = resize_fixed(field.type, field.default)
         try:
-            step = _Resolution().value(field.type, field.type, here)
-            return run(step(write_default(field.type, field.default), 0), DEEPEST)[0]
+            step = _Resolution().value(node, node, here)
+            return run(step(write_default(node, field.default), 0), DEEPEST)[0]
         except WRONG_DEFAULT:
             raise InvalidSchemaError(f"the default of '{here}' in the table's schema does not fit its type") from None
     if not avro.split_null(field.type)[1]:

@@ -707,6 +707,17 @@ def test_the_written_encodings() -> None:
         assert json.loads(payload)["after"] == wanted | {"stamp": "1970-01-01T00:00:00.000001Z", "day": 1}
 
 
+@pytest.mark.parametrize(
+    ("unscaled", "written"),
+    [(0, "AA=="), (127, "fw=="), (128, "AIA="), (-128, "gA=="), (-129, "/38="), (-32768, "gAA=")],
+)
+def test_unscaled_numbers_are_as_long_as_those_of_java(unscaled: int, written: str) -> None:
+    table = columns(d=t.DecimalType(10, 4))
+    batch = pa.RecordBatch.from_struct_array(pa.array([{"d": Decimal(unscaled).scaleb(-4)}], changelog_type(table)))
+    encoder = find_format("debezium-json").encoder(Layout(table, settings={"debezium.decimal": "precise"}))
+    assert json.loads(encoder.encode(batch)[0].as_py())["after"] == {"d": written}
+
+
 def changelog_type(table: t.StructType) -> pa.DataType:
     format = find_format("debezium-json")
     return (

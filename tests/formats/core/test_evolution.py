@@ -91,7 +91,14 @@ DEFAULTS = [
     ("bytes", "\u00ff\u0000", b"\xff\0"),
     ("string", "é", "é"),
     ({"type": "fixed", "name": "F", "size": 2}, "\u0001\u0002", b"\1\2"),
-    ({"type": "fixed", "name": "F", "size": 2}, "\u0001", b"\1\0"),  # as in Java
+    ({"type": "fixed", "name": "F", "size": 2}, "hello", b"hello"),
+    ([{"type": "fixed", "name": "F", "size": 2}, "string"], "hello", {"member0": None, "member1": "hello"}),
+    (
+        {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2},
+        "\u0001",
+        decimal.Decimal("0.01"),
+    ),
+    ("float", 1e39, float("inf")),
     ({"type": "array", "items": "int"}, [1, 2], [1, 2]),
     ({"type": "array", "items": "int"}, [], []),
     ({"type": "map", "values": "int"}, {"a": 1}, [("a", 1)]),
@@ -121,6 +128,23 @@ def test_a_column_without_default_that_the_writer_lacks() -> None:
     assert rows == []
     assert "column 'c' is NOT NULL and has no default" in bad[0]
     rows, bad = read(record(field("id", "long"), field("c", "string", default=5)), (writer, {"id": 1}))
+    assert "the default of column 'c' in the table's schema does not fit" in bad[0]
+
+
+@pytest.mark.parametrize(
+    ("avro_type", "default"),
+    [
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 2}}, ["hello"]),
+        ({"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"}, "a"),
+        ("double", 10**400),
+    ],
+    ids=str,
+)
+def test_defaults_that_do_not_fit(avro_type: Any, default: Any) -> None:
+    rows, bad = read(
+        record(field("id", "long"), field("c", avro_type, default=default)), (record(field("id", "long")), {"id": 1})
+    )
+    assert rows == []
     assert "the default of column 'c' in the table's schema does not fit" in bad[0]
 
 

@@ -146,9 +146,12 @@ def test_texts_in_json(value: str, wanted: time | str) -> None:
         ("1e400", "is not a time of day, from 00:00:00"),
         ("1e-400", "has digits beyond nanoseconds"),
         ("0.0000001", "has digits beyond nanoseconds"),
+        ("0." + "1" * 4_000_000, "has digits beyond nanoseconds"),
+        ("1." + "0" * 4_000_000, time(0, 0, 0, 1000)),
         ("1" * 5000, "it is not a JSON document"),
         ('"12:00:00"', "expected a time of day as a number (epoch-millis), found a string"),
     ],
+    ids=lambda case: repr(case)[:30],
 )
 def test_numbers_in_json(value: str, wanted: time | str) -> None:
     check(f'{{"c0": {value}}}', COUNTED, wanted)

@@ -38,6 +38,10 @@ READ = [
     ("epoch-seconds", b"-0.0000001", -1),
     ("epoch-seconds", b"1.5e9", 1_500_000_000_000_000),
     ("epoch-seconds", b"1e-999999999", 0),
+    ("epoch-seconds", b"-1e-999999999", -1),
+    ("epoch-seconds", b"0e999999999", 0),
+    ("epoch-seconds", b"0." + b"1" * 4_000_000, 111_111),
+    ("epoch-seconds", b"-0." + b"1" * 4_000_000, -111_112),
     ("epoch-millis", b"1700000000123", 1_700_000_000_123_000),
     ("epoch-millis", b"-1", -1_000),
     ("epoch-millis", b"1.001", 1_001),
@@ -47,7 +51,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("unit", "number", "micros"), READ)
+@pytest.mark.parametrize(("unit", "number", "micros"), READ, ids=lambda case: repr(case)[:30])
 def test_numbers_are_read_exactly(unit: str, number: bytes, micros: int | None) -> None:
     assert read(b'{"t":%s}' % number, unit) == (micros, None)
 

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import fastavro
 import numpy as np
@@ -28,13 +29,14 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega import native
+from pyspark_pravega.formats.avro.native_plan import make_value
 from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Layout, Settings, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
-from pyspark_pravega.formats.native import NativeReader
+from pyspark_pravega.formats.native import NativeReader, Spec
 from tests.formats.both_paths import BothPaths, needs_native, reference_only
 from tests.formats.core.test_bad_events import JSON_REFUSED, schema_of
 from tests.formats.core.test_mutations import damaged
@@ -267,6 +269,20 @@ def test_deep_nesting(template: bytes, depth: int) -> None:
         EventBuffer.of([b"{}", payload, payload[: len(payload) // 2]])
     )
     assert (1 in [event.index for event in bad]) is (depth > 512)
+
+
+@needs_native
+def test_a_plan_that_is_nested_too_deeply_is_refused() -> None:
+    list_type = pa.list_(pa.int64())
+    column: Spec = ("leaf", pa.int64(), True)
+    value = make_value("long")
+    for _ in range(100_000):
+        column, value = ("list", list_type, True, column), make_value({"array": value})
+    struct = ("struct", pa.struct([("a", list_type)]), False, ["a"], [column])
+    record = make_value({"record": {"steps": [{"read": (0, value)}], "constants": []}})
+    module: Any = native.get_module()
+    with pytest.raises(ValueError, match="nested too deeply"):
+        module.Decoder.avro(struct, record, [])
 
 
 @needs_native

@@ -100,6 +100,19 @@ def test_a_value_that_is_no_object() -> None:
     assert [payload[5:] for payload in found.to_pylist()] == [b"[1,null]", b"[]", b"null"]
 
 
+@needs_native
+@pytest.mark.parametrize("levels", [99, 100])
+def test_what_is_nested_too_deeply_is_written_in_python(levels: int) -> None:
+    data_type: DataType = LongType()
+    arrow, value, text = pa.int64(), 1, "1"
+    for _ in range(levels):
+        data_type, arrow, value, text = ArrayType(data_type), pa.list_(arrow), [value], f"[{text}]"
+    schema, batch = one_column(data_type, pa.array([value], arrow))
+    encoder = find_format("json").encoder(Layout(schema))
+    assert isinstance(encoder, JsonEncoder) and (encoder._native is None) is (levels == 100)
+    assert encoder.encode(batch).to_pylist() == [f'{{"v":{text}}}'.encode()]
+
+
 REFUSED = {
     "null": (StructType([StructField("v", LongType(), False)]), pa.array([1, None])),
     "date": (StructType([StructField("v", DateType())]), pa.array([3_000_000], pa.int32()).view(pa.date32())),

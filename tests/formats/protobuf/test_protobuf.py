@@ -378,6 +378,24 @@ class TestRefusals:
             PROTOBUF.encoder(Layout(schema, TEXT)).encode(batch)
         assert str(caught.value).find("row 1 of the batch cannot be written: " + message) > 0
 
+    @pytest.mark.parametrize(
+        ("field", "values"),
+        [
+            ("repeated google.protobuf.Int32Value v", [1, None, 3]),
+            ("map<string, google.protobuf.Int32Value> v", [("a", None)]),
+            ("repeated google.protobuf.Timestamp v", [None]),
+            ("repeated google.protobuf.Struct v", [None]),
+            ("repeated int32 v", [None]),
+        ],
+    )
+    def test_nulls_inside_columns(self, field: str, values: list[Any]) -> None:
+        imports = "".join(f'import "google/protobuf/{name}.proto";' for name in ("wrappers", "timestamp", "struct"))
+        text = schema_text(f'syntax = "proto3"; {imports} message M {{ {field} = 1; }}', "M")
+        schema = PROTOBUF.spark_schema(text)
+        batch = pa.RecordBatch.from_pylist([{"v": values}], schema=arrow_schema(schema))
+        with pytest.raises(InvalidRowError, match="row 0 of the batch .* column 'v' is null in an array or a map"):
+            PROTOBUF.encoder(Layout(schema, text)).encode(batch)
+
     def test_columns(self) -> None:
         schema = PROTOBUF.spark_schema(TEXT)
         with pytest.raises(InvalidSchemaError, match="column 'inner' is not in the rows"):
