@@ -78,11 +78,11 @@ class ServerSettings:
             tcp, http, ca_file = "tls", "https", str(self.certificates.ca)
         passwords = {name: account.password for name, account in (self.accounts or {}).items() if name != SERVER_USER}
         return ClusterInfo(
-            f"{tcp}://localhost:{self.ports.controller}",
-            f"{http}://localhost:{self.ports.registry}",
-            f"{http}://localhost:{self.ports.controller_rest}",
-            ca_file,
-            {name: password for name, password in passwords.items() if password is not None},
+            controller_uri=f"{tcp}://localhost:{self.ports.controller}",
+            registry_uri=f"{http}://localhost:{self.ports.registry}",
+            rest_uri=f"{http}://localhost:{self.ports.controller_rest}",
+            ca_file=ca_file,
+            users={name: password for name, password in passwords.items() if password is not None},
         )
 
 

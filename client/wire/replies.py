@@ -31,6 +31,8 @@ class Reply:
 
     def __init_subclass__(cls) -> None:
         if "command" in vars(cls):
+            former = REPLY_KINDS.get(cls.command, cls).__qualname__
+            assert former == cls.__qualname__, f"{cls} has the type of {former}"  # slots make a class of the same name
             REPLY_KINDS[cls.command] = cls
 
 

@@ -2,7 +2,8 @@
 
 Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
 it has values holds no rows of the table: `PythonReaders.java` removes it, and adds the values up. The column has bits,
-because it comes with every row, and nulls of numbers would take 8 bytes each: 64 for each number, from the lowest on.
+because it comes with every row, and nulls of numbers would take 8 bytes each. Each number that is not 0 has 48 of them,
+from the lowest on, of which the first three are its place among the counts: more bits are more rows for Spark.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class Counts:
 
     def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
         """Return the batch with the counts; `position` is the value of a column after the counts."""
-        numbers = np.array(astuple(self), "<i8").view(np.uint8)
-        bits = pa.array(np.unpackbits(numbers, bitorder="little").astype(bool))
+        entries = [number << 3 | place for place, number in enumerate(astuple(self)) if number] or [0]
+        octets = np.array(entries, "<i8").view(np.uint8).reshape(-1, 8)[:, :6]
+        bits = pa.array(np.unpackbits(octets, bitorder="little").astype(bool))
         behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
         return make_counts_batch(bits, schema, behind)
 

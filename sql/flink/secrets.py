@@ -134,7 +134,8 @@ def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
         for part in split_list(options):
             index = next((n for n, token in enumerate(part) if token.token_type is TokenType.EQ), len(part))
             key, value = part[:index], part[index + 1 :]
-            if any(token.token_type in TEXTS for token in key) and (len(key) > 1 or key == part):
+            is_malformed_key = (len(key) > 1 or key == part) and any(token.token_type in TEXTS for token in key)
+            if is_malformed_key:
                 value = part  # any of its texts may be a value
             elif len(value) == 1 and is_harmless(_join(key)):
                 continue

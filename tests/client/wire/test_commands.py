@@ -169,6 +169,12 @@ def test_every_reply_has_a_golden_example() -> None:
     assert {type(reply) for reply, _ in REPLIES} == {*REPLY_KINDS.values()}
 
 
+def test_a_type_has_one_reply() -> None:
+    with pytest.raises(AssertionError, match="has the type of WrongHost"):
+        type("Other", (Reply,), {"command": WrongHost.command})
+    assert REPLY_KINDS[WrongHost.command] is WrongHost
+
+
 @pytest.mark.parametrize(("reply", "fields"), REPLIES)
 def test_a_truncated_reply_is_a_protocol_error_or_an_older_form(reply: Reply, fields: str) -> None:
     whole = unhex(fields)

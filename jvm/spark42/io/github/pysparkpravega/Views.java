@@ -78,7 +78,8 @@ interface Views extends RelationCatalog {
   private static boolean isStreaming(View view) {
     boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));
     try {
-      return !metrics && Scripts.isStreaming(Scripts.parse(SparkSession.active(), view.queryText()));
+      return !metrics
+          && Scripts.isStreaming(SparkSession.active().sessionState().sqlParser().parsePlan(view.queryText()));
     } catch (ParseException e) {
       throw PravegaException.unchecked(e);
     }

@@ -25,10 +25,12 @@ interface Functions extends FunctionCatalog, Namespaces {
     UnboundFunction found = PravegaFunctions.isSystem(path) ? PravegaFunctions.ofSystem(ident.name()) : null;
     if (path.length == 2 && ident.name().equalsIgnoreCase(PravegaFunctions.SEGMENT_OF)) {
       Identifier table = Identifier.of(new String[] {path[0]}, path[1]);
-      return PravegaFunctions.segmentOf(
-          service().call(new LoadSegments(table.namespace(), table.name()), condition ->
-              !condition.equals("PRAVEGA_STREAM_NOT_FOUND") ? null
-              : Callers.isFunctionExists() ? new NoSuchFunctionException(ident) : new NoSuchTableException(table)));
+      return PravegaFunctions.segmentOf(service().call(new LoadSegments(table.namespace(), table.name()), condition -> {
+        if (condition.equals("PRAVEGA_STREAM_NOT_FOUND")) {
+          return Callers.isFunctionExists() ? new NoSuchFunctionException(ident) : new NoSuchTableException(table);
+        }
+        return null;
+      }));
     }
     if (found == null) {
       throw new NoSuchFunctionException(ident);

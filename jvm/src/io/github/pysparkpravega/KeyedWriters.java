@@ -90,7 +90,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       List<InternalRow> given = changes;
       changes = new ArrayList<>();
       bytes = 0;
-      writeAll(given.iterator());
+      send(given.iterator());
     }
 
     @Override

@@ -62,7 +62,10 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     return new DeltaWriteBuilder() {
       @Override
       public DeltaWrite build() {
-        return table.takesUpdates() ? new ByKey(table, info) : new DeltaWrite() {
+        if (table.takesUpdates()) {
+          return new ByKey(table, info);
+        }
+        return new DeltaWrite() {
           @Override
           public DeltaBatchWrite toBatch() {
             return new Changes(info);

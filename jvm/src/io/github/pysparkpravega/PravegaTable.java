@@ -245,10 +245,13 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   @Override
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-    if (!takesUpdates() && !changing) {
+    if (takesUpdates()) {
+      return () -> new PravegaRowChanges(this, info.command());
+    }
+    if (!changing) {
       refuse(info.command().toString());
     }
-    if (!takesUpdates() && Arrays.asList(description.schema().fieldNames()).contains(FORMER_ROW)) {
+    if (Arrays.asList(description.schema().fieldNames()).contains(FORMER_ROW)) {
       throw PravegaException.unchecked(new PravegaException("PRAVEGA_UNSUPPORTED_OPERATION", "0A000",
           info.command() + " is not possible on " + name() + ": it has a column " + FORMER_ROW
               + ", a name that the statement needs for the row before it.", null));

@@ -30,13 +30,15 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
   }
 
   private static final class Reader implements PartitionReader<ColumnarBatch> {
+    private static final int ENTRY_BITS = 48;
     private final PythonTask task;
     private final int columns;
     private final boolean isCounted;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private final Iterator<ColumnarBatch> batches;
     private final long[] numbers = new long[TaskMetric.OF_SCANS.size()];
-    private int bits;
+    private long entry;
+    private int bit;
     private ColumnarBatch batch;
 
     Reader(PythonTask task, int columns, PythonInputPartition partition) {
@@ -76,11 +78,15 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
       }
     }
 
-    /** Adds counts of 64 bits each. Spark may cut what a task tells into batches: the next one continues it then. */
+    /** Adds numbers behind their places. Spark may cut what a task tells into batches: the next one continues it then. */
     private void take(BitVector counts) {
       for (int row = 0; row < counts.getValueCount(); row++) {
-        numbers[bits / Long.SIZE] += (long) counts.get(row) << bits % Long.SIZE;
-        bits = (bits + 1) % (numbers.length * Long.SIZE);
+        entry |= (long) counts.get(row) << bit;
+        bit = (bit + 1) % ENTRY_BITS;
+        if (bit == 0) {
+          numbers[(int) entry & 7] += entry >> 3;
+          entry = 0;
+        }
       }
     }
 

@@ -16,13 +16,23 @@ import scala.jdk.javaapi.CollectionConverters;
 record PythonWriters(PythonTask task) implements DataWriterFactory {
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long taskId) {
-    return new Writer(task, partition);
+    return new Writer(task, partition) {
+      @Override
+      public void writeAll(Iterator<InternalRow> rows) {
+        send(rows);
+      }
+
+      @Override
+      public void write(InternalRow row) {
+        throw new UnsupportedOperationException("Spark calls writeAll instead");
+      }
+    };
   }
 
   /** What the function has reported, each time that a task has run it. */
   record Written(List<byte[]> reports) implements WriterCommitMessage {}
 
-  static class Writer implements DataWriter<InternalRow> {
+  abstract static class Writer implements DataWriter<InternalRow> {
     final PythonTask task;
     private final int partition;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
@@ -34,14 +44,8 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
       this.partition = partition;
     }
 
-    @Override
-    public void writeAll(Iterator<InternalRow> rows) {
+    final void send(Iterator<InternalRow> rows) {
       reports.add(task.write(partition, CollectionConverters.asScala(rows), metrics, numbers));
-    }
-
-    @Override
-    public void write(InternalRow row) {
-      throw new UnsupportedOperationException("Spark calls writeAll instead");
     }
 
     @Override

@@ -25,15 +25,20 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 final class CatalogOperations extends SparkSQLOperationManager {
   private static final String BROWSABLE = "spark.sql.thriftServer.catalogMetadata.enabled";
   private final SparkSQLOperationManager former;
-  private final Map<OperationHandle, Operation> operations =
-      ReflectionUtils.getAncestorField(this, 2, "handleToOperation");
+  private final Map<OperationHandle, Operation> operations = new ConcurrentHashMap<>();
 
+  /** Gives both managers one map of operations: those of clients may begin and end with the former one meanwhile. */
   CatalogOperations(SparkSQLOperationManager former) {
     this.former = former;
-    operations.putAll(former.handleToOperation());
+    ReflectionUtils.setAncestorField(this, 2, "handleToOperation", operations);
+    synchronized (former) { // as in all its methods that use its map
+      operations.putAll(former.handleToOperation());
+      ReflectionUtils.setAncestorField(former, 1, "handleToOperation", operations);
+      ReflectionUtils.setAncestorField(former, 0, "handleToOperation", operations);
+    }
   }
 
-  /** Returns the operations of Hive's manager, which Spark's looks for in the class above the object's own. */
+  /** Returns the operations, which Spark's manager looks for in the class above the object's own. */
   @Override
   public Map<OperationHandle, Operation> handleToOperation() {
     return operations;
@@ -54,7 +59,7 @@ final class CatalogOperations extends SparkSQLOperationManager {
     return session != null && Boolean.parseBoolean(session.conf().get(BROWSABLE, "false"));
   }
 
-  private synchronized <T extends Operation> T register(T operation) {
+  private <T extends Operation> T register(T operation) {
     operations.put(operation.getHandle(), operation);
     return operation;
   }
