@@ -120,13 +120,15 @@ def list_consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus
 def list_reader_groups(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
     """Return the consumers of a stream, and all reader groups that read it, with the positions of their readers.
 
-    Those of other scopes are listed only if they hold events. Raises StreamNotFoundError.
+    Those of other scopes are listed only if they hold events, and so are all without the right to list the scope.
+    Raises StreamNotFoundError.
     """
     statuses = {(status.scope, status.name): status for status in list_consumers(pravega, stream)}
-    for name in _group_names(pravega.controller.list_streams(stream.scope)):
-        key = stream.scope, name
-        if key not in statuses and (group := pravega.controller.reader_group(*key)) and stream in group.streams:
-            statuses[key] = ConsumerStatus(stream, *key, group.holding, None, None)
+    with suppress(PermissionDeniedError):
+        for name in _group_names(pravega.controller.list_streams(stream.scope)):
+            key = stream.scope, name
+            if key not in statuses and (group := pravega.controller.reader_group(*key)) and stream in group.streams:
+                statuses[key] = ConsumerStatus(stream, *key, group.holding, None, None)
     return [status if status.position else _add_position(pravega, status) for status in statuses.values()]
 
 

@@ -6,9 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
+    ConsumerNotFoundError,
     InvalidOptionError,
     SchemaNotFoundError,
     StreamNotFoundError,
@@ -95,9 +98,9 @@ class MergedSource(StreamSource):
         """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
         streams = self._look()
         reading = self._open(streams)
-        since = reading.read_offset(batch.since)
-        self._consume(since)
-        pieces_by_name = reading.slices(since, reading.read_offset(batch.until))
+        since, until = reading.read_offset(batch.since), reading.read_offset(batch.until)
+        self._consume(since, until)
+        pieces_by_name = reading.slices(since, until)
         numbers = {name: number for number, name in enumerate(streams)}
         table = replace(self._table, members=tuple(member for member, _ in streams.values()))
         slices = {numbers[name]: pieces for name, pieces in pieces_by_name.items() if pieces}
@@ -105,8 +108,8 @@ class MergedSource(StreamSource):
 
     def commit(self, until: str) -> None:
         if self._options.is_set(o.CONSUMER):
-            for offset in self._open().read_offset(until).offsets.values():
-                self._reader.queries.note_committed(self._reader.checkpoint, offset.cut)
+            ends = [offset.cut for offset in self._open().read_offset(until).offsets.values()]
+            self._act_on(ends, partial(self._reader.queries.note_committed, self._reader.checkpoint))
 
     def plan_real_time(self, since: str) -> PlannedScan:
         raise UnsupportedOperationError(
@@ -114,10 +117,26 @@ class MergedSource(StreamSource):
             "another trigger."
         )
 
-    def _consume(self, offset: MergedOffset) -> None:
-        """Let the query's consumers, if it has some, hold what follows an offset, one in each stream."""
-        for one in offset.offsets.values():
-            self._reader.consume(self._opened, one.cut, several=True)
+    def _consume(self, offset: MergedOffset, until: MergedOffset | None = None) -> None:
+        """Let the query's consumers, if it has some, hold what follows an offset, one in each stream.
+
+        A first micro-batch that is repeated may have another start by now: its end `until` says where it began.
+        """
+        begins = {} if until is None else {name: one.begin for name, one in until.offsets.items()}
+        cuts = [
+            one.cut if (begin := begins.get(name)) is None else StreamCut(one.cut.stream, begin)
+            for name, one in offset.offsets.items()
+        ]
+        self._act_on(cuts, partial(self._reader.consume, self._opened, several=True))
+
+    def _act_on(self, cuts: Sequence[StreamCut], act: Callable[[StreamCut], None]) -> None:
+        """Act on the consumers of all streams, without those that were dropped if the query may go on without them."""
+        for cut in cuts:
+            try:
+                act(cut)
+            except (StreamNotFoundError, ConsumerNotFoundError):
+                if self._options.get(o.FAIL_ON_DATA_LOSS) or self._pravega.controller.stream_exists(cut.stream):
+                    raise
 
     def _look(self) -> FoundByName:
         """Find the streams, if it is time to look for new ones.

@@ -45,9 +45,9 @@ def find_group_cut(pravega: Pravega, stream: Stream, options: o.Options) -> Stre
     position = find_group_position(pravega, stream, group.scope, group.name)
     if position is None:
         raise ConsumerInUseError(
-            f"{start}: '{name}' has no position in stream {stream} now: it is being created, or has read one of "
-            "several segments that were merged, or all of a sealed stream. Let its readers go on and make a "
-            "checkpoint, or give a stream cut."
+            f"{start}: '{name}' has no position in stream {stream} now: it is being created, is of an older stream of "
+            "this name, has read one of several segments that were merged, or has come to its end. Let its readers go "
+            "on and make a checkpoint, or give a stream cut."
         )
     return position
 
