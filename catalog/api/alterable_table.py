@@ -18,8 +18,14 @@ from ..storage.table_properties import make_place_properties
 from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type
 
 
-class DescribedTable:
-    """A table as it was when it was loaded; `refresh` loads it again."""
+class AlterableTable:
+    """A table as it was when it was loaded: `refresh` loads it again, and so does each change of columns or properties.
+
+    The methods that change columns register a new version of the schema. A column is named by its name, and a field
+    within a column by its path, as in SQL: `position.height`, `readings.element.unit`. They raise
+    UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if the table's
+    compatibility policy does not allow it, and InvalidOptionError if there is no such column.
+    """
 
     def __init__(self, catalog: Catalog, identifier: Identifier) -> None:
         self._catalog = catalog
@@ -76,16 +82,6 @@ class DescribedTable:
 
     def _load(self, options: Mapping[str, str]) -> TableDescription:
         return self._named.load_for("load_table", options)
-
-
-class AlterableTable(DescribedTable):
-    """A table whose columns and properties change; it is loaded again after each change.
-
-    The methods that change columns register a new version of the schema. A column is named by its name, and a field
-    within a column by its path, as in SQL: `position.height`, `readings.element.unit`. They raise
-    UnsupportedOperationError if older events could not be read after the change, IncompatibleSchemaError if the table's
-    compatibility policy does not allow it, and InvalidOptionError if there is no such column.
-    """
 
     def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
         """Add a column; rows that exist already have null for it.

@@ -22,10 +22,9 @@ from ..queries.scan_planning import load_changes
 from ..storage.spelling import name_table
 from ..tables.time_travel import travel_to
 from .alterable_table import AlterableTable
-from .appending import append, upsert
-from .deleting import delete
 from .following import NewRows, follow
 from .inspection import inspect_table
+from .row_writes import append, delete, upsert
 from .scan import Bound, Scan, make_bound_options, make_change_range, make_scan, make_time_travel
 
 

@@ -43,7 +43,7 @@ from ..storage.catalogs import Catalog
 from ..storage.creation_mark import MAKING, UNDOING, CreationMark, choose_patience, find_mark, is_left_to, remove_mark
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
 from ..storage.reporting import prefix_errors
-from ..storage.spelling import find_new_address
+from ..storage.spelling import find_address
 from ..tables import merged_tables, views
 from ..tables.stream_tables import describe, has_envelopes
 from .declaration import Declaration, declare
@@ -62,7 +62,7 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     if not request.name or len(request.name) > MAX_STREAM_NAME:
         check_new_stream(request.name)
     with prefix_errors("Table", catalog.named(*request.parts)):
-        address = find_new_address(catalog, request)
+        address = find_address(catalog, request, new=True)
     stream, shown = address.stream, address.shown
     with prefix_errors("Table", address.about):
         if is_internal(stream.scope):

@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..protocol.service_replies import MetadataDescription, MetadataRows
-from ..protocol.table_requests import LoadTable
+from ..protocol.table_requests import LoadTable, TableChange
 from ..storage.catalogs import Catalog
 from ..tables.named_table import NamedTable
 
@@ -47,7 +47,25 @@ def column(name: str, type: DataType, comment: str, *, nullable: bool = True) ->
     return StructField(name, type, nullable, {"comment": comment})
 
 
-class NamedMetadata(NamedTable):
+class ReadOnlyTable(NamedTable):
+    """The name of a table that statements cannot change."""
+
+    @abstractmethod
+    def refuse_change(self) -> NoReturn:
+        """Raise UnsupportedOperationError."""
+
+    def alter(self, changes: Sequence[TableChange]) -> NoReturn:
+        if self.exists():
+            self.refuse_change()
+        self.raise_not_found()
+
+    def drop(self) -> bool:
+        if self.exists():
+            self.refuse_change()
+        return False
+
+
+class NamedMetadata(ReadOnlyTable):
     """The name of a metadata table, which is read as it is now, and never written."""
 
     @abstractmethod
@@ -57,10 +75,6 @@ class NamedMetadata(NamedTable):
     @abstractmethod
     def list_rows(self) -> Rows:
         """Return its rows."""
-
-    @abstractmethod
-    def refuse_change(self) -> NoReturn:
-        """Raise UnsupportedOperationError."""
 
     def load(self, request: LoadTable) -> MetadataDescription:
         described = self.describe()

@@ -12,7 +12,6 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..protocol.service_replies import MetadataDescription
-from ..protocol.table_requests import TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 from .metadata_table import NamedMetadata, Rows, column
 
@@ -96,12 +95,6 @@ class TableOfCatalog(NamedMetadata):
 
     def confirm_existence(self) -> bool:
         return True
-
-    def alter(self, changes: Sequence[TableChange]) -> NoReturn:
-        self.refuse_change()
-
-    def drop(self) -> NoReturn:
-        self.refuse_change()
 
     def refuse(self, statement: str, loaded: StreamTable | None) -> NoReturn:
         if statement == "readStream.table":

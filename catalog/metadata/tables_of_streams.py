@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 from pyspark_pravega.errors import (
@@ -17,14 +17,14 @@ from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
 from ..protocol.service_replies import MetadataDescription, TableDescription
-from ..protocol.table_requests import Identifier, LoadTable, TableChange
+from ..protocol.table_requests import Identifier, LoadTable
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
 from .commit_history import consumers, history, stream_cuts, tags, transactions
 from .lake_state import lake
-from .metadata_table import MetadataTable, NamedMetadata, Rows
+from .metadata_table import MetadataTable, NamedMetadata, ReadOnlyTable, Rows
 from .registered_schemas import encodings, properties, schemas
 from .segment_rows import scale_events, segments
 
@@ -46,7 +46,7 @@ TABLES: Mapping[str, MetadataTable] = {
 }
 
 
-class TableOfStream(NamedTable):
+class TableOfStream(ReadOnlyTable):
     """A table whose namespace is a stream. Only the stream can be changed."""
 
     def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
@@ -61,16 +61,6 @@ class TableOfStream(NamedTable):
         except PravegaError:
             return True  # it exists, even if it cannot be loaded
         return True
-
-    def alter(self, changes: Sequence[TableChange]) -> TableDescription:
-        if self.exists():
-            self.refuse_change()
-        self.raise_not_found()
-
-    def drop(self) -> bool:
-        if self.exists():
-            self.refuse_change()
-        return False
 
     def refuse_change(self) -> NoReturn:
         """Raise UnsupportedOperationError, because only the stream can be changed."""

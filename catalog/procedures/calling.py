@@ -14,46 +14,18 @@ from ..queries.scan_planning import pickle_tasks
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
-from .consumers import create_consumer, drop_consumer, move_consumer
-from .dead_letters import replay_dead_letter
-from .history import compact_changes, compact_history, create_tag, drop_tag, reset_query
-from .lake import compact_lake, tier
+from . import consumers, dead_letters, history, lake, queries, schemas, segments, transactions
 from .procedure import Call, Procedure, check_arguments
-from .queries import start_query
-from .schemas import delete_schema_version, register_schema, set_compatibility, validate_schema
-from .segments import scale_stream, seal_stream, truncate_stream
-from .stopped_queries import stop_query
-from .transactions import abort_transaction, commit_transaction
 
 NAMESPACE = "system"
+_MODULES = (history, lake, segments, schemas, transactions, consumers, dead_letters, queries)
 PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure
-    for procedure in (
-        create_tag,
-        drop_tag,
-        compact_history,
-        compact_changes,
-        tier,
-        compact_lake,
-        truncate_stream,
-        seal_stream,
-        scale_stream,
-        register_schema,
-        validate_schema,
-        set_compatibility,
-        delete_schema_version,
-        commit_transaction,
-        abort_transaction,
-        create_consumer,
-        move_consumer,
-        drop_consumer,
-        reset_query,
-        replay_dead_letter,
-        start_query,
-        stop_query,
-    )
+    for module in _MODULES
+    for procedure in vars(module).values()
+    if isinstance(procedure, Procedure)
 }
-"""All procedures by name, grouped by subject."""
+"""All procedures by name, grouped by subject, in the order of their definitions."""
 
 
 def answer(
@@ -71,7 +43,7 @@ def answer(
     if isinstance(request, r.LoadProcedure):
         if request.given is not None:
             check_arguments(procedure, shown, request.given)
-        starts = procedure is start_query
+        starts = procedure is queries.start_query
         return ProcedureDescription(procedure.name, procedure.columns, procedure.comment, procedure.parameters, starts)
     with prefix_errors("Procedure", shown):
         call = Call(catalog, request.given, servers, request.facts, request.done)

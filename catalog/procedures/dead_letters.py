@@ -248,11 +248,9 @@ def _find_last_replayed(
 ) -> tuple[StreamCut, StreamCut] | None:
     """Return the head and the end of the last range that was replayed, or None."""
     if dry_run:
-        state = (
-            None
-            if row.done or row.transaction is None
-            else catalog.pravega.controller.transaction_status(into.stream, row.transaction)
-        )
+        state = None
+        if not row.done and row.transaction is not None:
+            state = catalog.pravega.controller.transaction_status(into.stream, row.transaction)
         ended = state not in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
     else:
         ended = finish_recorded(catalog.pravega, into, write_settings(catalog.options()), log, row)

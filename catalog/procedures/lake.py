@@ -188,9 +188,7 @@ def _truncate(catalog: Catalog, opened: OpenTable, lake: LakeTable, began: float
         return False, None
     (number, cut), log = since, CommitLog(opened.pravega, opened.stream)
     newest = log.find_newest_by(round((time.time() - keep.total_seconds()) * 1_000_000))
-    if newest is None:
-        return False, None
-    version = newest if newest.number <= number else log.version(number)
+    version = log.version(number) if newest is not None and newest.number > number else newest
     if version is None or not lies_within(version.cut, cut):
         return False, None
     held_by = truncate_unless_held(catalog, version.cut)

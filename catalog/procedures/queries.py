@@ -1,4 +1,4 @@
-"""The procedure that starts a streaming query, which servers then keep running."""
+"""The procedures that start a streaming query, which servers then keep running, and stop it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from pyspark.sql.types import IntegerType, MapType, StringType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, MapType, StringType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
     QueryExistsError,
+    QueryNotFoundError,
     QueryNotStartedError,
     StreamNotFoundError,
     UnsupportedOperationError,
     shorten,
 )
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
+from pyspark_pravega.sql.identifiers import hyphenate, quote, quote_all, split_name
 from pyspark_pravega.sql.option_types import Option
 
 from ..metadata.metadata_table import Rows, column
@@ -32,10 +33,11 @@ from ..name_resolution import find_in_scope
 from ..protocol import Identifier, QueryFacts
 from ..running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus, read_clock
 from ..running.leases import take_lease
+from ..running.tending import QueryServers
 from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.insert_start import select_write_options
-from .procedure import Call, parameter, procedure
+from .procedure import DRY_RUN, Call, parameter, procedure
 
 _LONGEST_NAME = 200
 _FIRST_SPARK = (4, 3)
@@ -43,10 +45,12 @@ _FIRST_SPARK = (4, 3)
 _LOOK_SECONDS = 0.1
 _START_SECONDS = 300.0
 """How long a call waits for a server to start a query."""
+_STOP_SECONDS = 180.0
+"""How long a call waits for a server to stop a query."""
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 _REAL_TIME = re.compile(r"\s*real[\s-]*time", re.IGNORECASE)
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
-NAME = column("name", StringType(), "its name", nullable=False)
+_NAME = column("name", StringType(), "its name", nullable=False)
 
 
 @procedure(
@@ -66,7 +70,7 @@ NAME = column("name", StringType(), "its name", nullable=False)
         ),
     ),
     (
-        NAME,
+        _NAME,
         column("state", StringType(), "RUNNING, or what it has come to since", nullable=False),
         column("into", StringType(), "the table that gets its rows", nullable=False),
         column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
@@ -299,3 +303,83 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
         )
 
     queries.change(failed.scope, failed.name, put_back)
+
+
+@procedure(
+    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
+    (
+        parameter("name", "the query's name"),
+        DRY_RUN,
+        parameter("into", "the table that it writes to, if several queries have the name", optional=True),
+    ),
+    (
+        _NAME,
+        column("state", StringType(), "what it did before", nullable=False),
+        column("batch", LongType(), "a micro-batch that it had completed by then"),
+        column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
+        column("stopped", BooleanType(), "whether it was done", nullable=False),
+    ),
+    "READ_UPDATE on the scope of the table that it writes to",
+)
+def stop_query(call: Call) -> Rows:
+    queries = KeptQueries(call.catalog)
+    kept = _find_to_stop(call, queries)
+    stopped = not call.is_set(DRY_RUN)
+    if stopped:
+        _stop(queries, call.servers, kept)
+    yield kept.name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
+
+
+def _find_to_stop(call: Call, queries: KeptQueries) -> KeptQuery:
+    catalog, name, into = call.catalog, call.require("name"), ""
+    queries_named = queries.find(name)
+    if "into" in call.arguments:
+        named = call.name_table("into")
+        into = f" into {catalog.named(*named.parts)}"
+        scope = resolve_scope(catalog, named.namespace)
+        queries_named = [kept for kept in queries_named if kept.scope == scope and _is_into(kept, named.name)]
+    if not queries_named:
+        names = ", ".join(f"'{other.name}'" for other in queries.all())
+        raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {names or 'none'}.")
+    if len(queries_named) > 1:
+        listed = " and ".join(kept.definition.into for kept in queries_named)
+        raise InvalidOptionError(
+            f"There are {len(queries_named)} queries '{name}': into {listed}. Name the table of the one that you mean: "
+            f"into => '{queries_named[0].definition.into}'."
+        )
+    return queries_named[0]
+
+
+def _is_into(kept: KeptQuery, table: str) -> bool:
+    return hyphenate(split_name(kept.definition.into)[-1]) == hyphenate(table)
+
+
+def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
+    """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
+
+    def make_stopping(current: KeptQuery | None) -> KeptQuery:
+        if current is None:
+            raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
+        # Also if no server has it, because one may take it at this moment.
+        return replace(current, status=replace(current.status, state=QueryState.STOPPING))
+
+    stopping = queries.change(kept.scope, kept.name, make_stopping)
+    servers.wake()
+    # The lease of a server that has died is over by then.
+    until = time.monotonic() + max(_STOP_SECONDS, stopping.status.lease + 10)
+    seen, since = stopping.status.renewed, time.monotonic()
+    while True:
+        left = queries.read(kept.scope, kept.name)
+        if left is None:
+            return
+        moment = time.monotonic()
+        if left.status.renewed != seen:
+            seen, since = left.status.renewed, moment
+        if left.status.server is None or moment > since + left.status.lease:
+            if queries.remove(left, partial(eq, left)):
+                return
+        elif moment > until:
+            raise QueryNotStartedError(
+                f"The query '{kept.name}' was asked to stop, but {left.status.server} has not stopped it yet."
+            )
+        time.sleep(_LOOK_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.errors import PermissionDeniedError, PravegaError, ScopeNotFoundError, StreamNotFoundError
@@ -60,8 +60,9 @@ def suggest_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = 
 def suggest_table(catalog: Catalog, identifier: Identifier) -> str:
     """Return what to add to an error about a missing table or view; empty for one that exists."""
     namespace, name = identifier.namespace, identifier.name
-    if _is_view(catalog, namespace, name):
-        return " It is a view, which Spark reads from 4.2 on."
+    with suppress(PravegaError):  # such as a missing namespace, which the next error names
+        if name in _list_views(catalog, namespace):
+            return " It is a view, which Spark reads from 4.2 on."
     return _suggest(catalog, namespace, name, above=(catalog.name,))
 
 
@@ -81,13 +82,6 @@ def _suggest(catalog: Catalog, namespace: Sequence[str], name: str, above: Seque
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is missing all the same
-
-
-def _is_view(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    try:
-        return name in _list_views(catalog, namespace)
-    except PravegaError:
-        return False  # such as a missing namespace, which the next error names
 
 
 def _list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:

@@ -52,17 +52,12 @@ class Address:
         return table if self.called == (self.stream.scope, self.stream.name) else table.as_asked(called=self.called)
 
 
-def find_address(catalog: Catalog, identifier: Identifier) -> Address:
-    """Return where a table's identifier leads. Raises the errors of `resolve_scope`."""
-    return _make_address(catalog, identifier, TableName.parse(identifier.name))
+def find_address(catalog: Catalog, identifier: Identifier, *, new: bool = False) -> Address:
+    """Return where a table's identifier leads; the name of a `new` one has no parts.
 
-
-def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
-    """Return where a new table would be: its name has no parts. Raises the errors of `resolve_scope`."""
-    return _make_address(catalog, identifier, TableName(identifier.name))
-
-
-def _make_address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
+    Raises the errors of `resolve_scope`.
+    """
+    name = TableName(identifier.name) if new else TableName.parse(identifier.name)
     stream = resolve_stream(catalog, identifier.namespace, name.stream)
     return Address(stream, (identifier.namespace[0], name.stream), catalog.named(*identifier.parts), name.part)
 

@@ -38,7 +38,7 @@ from ..protocol.service_replies import ViewDefinition
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from ..storage.spelling import check_scope_exists, find_new_address, resolve_scope, resolve_stream, spell_for_sql
+from ..storage.spelling import check_scope_exists, find_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
 
 _SPARK_SETS = ("owner", "table_type")
@@ -201,7 +201,7 @@ def drop(catalog: Catalog, identifier: r.Identifier) -> bool:
 
 def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     """Return the scope and the name under which a new view is kept. Raises the errors of `put`."""
-    address = find_new_address(catalog, identifier)
+    address = find_address(catalog, identifier, new=True)
     stream = address.stream
     check_new_view(stream.name)
     if is_internal(stream.scope):

@@ -139,17 +139,13 @@ class OpenWrites(ABC, Generic[AnyWrite]):
         try:
             yield write
         finally:
-            self._stop(write)
+            write.stop()
             if opened is not None:
                 opened.release()
 
     @abstractmethod
     def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> AnyWrite:
         """Return a write that another service began."""
-
-    @abstractmethod
-    def _stop(self, write: AnyWrite) -> None:
-        """Keep the transactions of a write alive no longer."""
 
 
 class TransactionalInserts(OpenWrites[Insert]):
@@ -177,7 +173,7 @@ class TransactionalInserts(OpenWrites[Insert]):
                 insert = Insert.begin(pravega, table, settings)
             else:
                 key = table.stream, name_writer_of_query(start.micro_batch.query)
-                insert = self.queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
+                insert = self.queries.begin(key, pravega, table, settings)
         transaction = insert.transaction
         self._add(table, str(transaction.id), OpenWrite(insert, start.number, catalog.hold()))
         try:
@@ -237,9 +233,6 @@ class TransactionalInserts(OpenWrites[Insert]):
         transaction.keep_alive()
         return Insert(catalog.pravega, table, transaction, settings)
 
-    def _stop(self, write: Insert) -> None:
-        write.transaction.stop()
-
 
 class Dispatches(OpenWrites[Dispatch]):
     """The open writes into several streams."""
@@ -276,9 +269,6 @@ class Dispatches(OpenWrites[Dispatch]):
     def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Dispatch:
         number, id = end.handle.id.split()
         return Dispatch(catalog.pravega, table, Roster(table.stream, int(number), uuid.UUID(id)), settings)
-
-    def _stop(self, write: Dispatch) -> None:
-        write.stop()
 
 
 class Inserts:
@@ -360,4 +350,4 @@ def write_here(
             raise
         return commit([report])
     finally:
-        insert.transaction.stop()
+        insert.stop()

@@ -79,3 +79,7 @@ class Insert:
     def abort(self) -> None:
         """Give the transaction up; none of its rows is visible. Does nothing if it has ended."""
         self.transaction.abort()
+
+    def stop(self) -> None:
+        """Leave the transaction as it is, and keep it alive no longer."""
+        self.transaction.stop()

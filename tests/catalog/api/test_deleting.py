@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog
-from pyspark_pravega.catalog.api.deleting import delete
+from pyspark_pravega.catalog.api.row_writes import delete
 from pyspark_pravega.catalog.api.scan import make_scan
 from pyspark_pravega.errors import ConcurrentChangeError, InvalidOptionError, UnsupportedOperationError
 

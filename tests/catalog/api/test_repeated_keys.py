@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog.api.appending import RowsOfTable, find_repeated_key
+from pyspark_pravega.catalog.api.arrow_rows import RowsOfTable, find_repeated_key
 from pyspark_pravega.errors import InvalidRowError
 
 MAP = pa.map_(pa.string(), pa.int64())

@@ -14,8 +14,7 @@ from pyspark_pravega.catalog import protocol as r
 from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.operations import Operations
 from pyspark_pravega.catalog.procedures.procedure import Call
-from pyspark_pravega.catalog.procedures.queries import start_query
-from pyspark_pravega.catalog.procedures.stopped_queries import stop_query
+from pyspark_pravega.catalog.procedures.queries import start_query, stop_query
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryState
 from pyspark_pravega.catalog.running.leases import take_lease
 from pyspark_pravega.catalog.running.tending import QueryServers

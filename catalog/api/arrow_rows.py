@@ -1,13 +1,11 @@
-"""Appends rows of a program to a table: one INSERT, encoded and committed by the code of Spark's INSERT.
+"""Turns Arrow data of a program into rows of a table: columns by name, and values of the columns' types.
 
-They become rows of the table first: columns by name, and values of the columns' types. A map with the same key twice is
-refused: Arrow allows it, but Spark does not, and events would keep only one value.
+A map with the same key twice is refused: Arrow allows it, but Spark does not, and events would keep only one value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -18,27 +16,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.datasource.changes.conflicts import Conflict
-from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
-from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_columns, write_settings
-from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter
-from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
-from pyspark_pravega.sql import options as o
-
-from ..protocol.service_replies import TableDescription
-from ..storage.catalogs import Catalog
-from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams
-from ..storage.spelling import prefix_table
-from ..writing.insert_start import select_statement_options
-from ..writing.open_writes import write_here
-from ..writing.row_changes import Statement, make_commit
 
 _LONGEST_INTEGER = 20
 """The digits of the largest number in 64 bits."""
@@ -269,70 +249,3 @@ def _find_first_repeated(
     again[first] = False
     index = int(np.flatnonzero(again)[0])
     return int(rows[index]), keys[index].as_py()
-
-
-_ROWS = 16_384
-"""Rows that are encoded together."""
-
-
-def append(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
-    """Append rows to a table in one transaction; see `Table.append`."""
-    pravega, table = catalog.pravega, described.table
-    with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
-        columns, batches = replace_char_types(described.schema), _conform_batches(described, rows)
-        options = catalog.options(write=settings)
-        refuse_columns(options, "in Python without Spark", o.STREAM_COLUMN, o.DELETE_COLUMN)
-        prepared = open_table(pravega, table, options).prepare_insert(columns)
-        table, plain = prepared.table, prepared.make_plain_writer(columns)
-        if plain is not None:
-            report = plain.write(batches)
-            assert isinstance(report, InsertMessage)
-            note_stored(pravega, table.stream, [report.reached], None)
-            return report.rows
-        epoch = find_epoch_of_application(options)
-        if epoch is not None:
-            epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
-        writer, request = prepared.choose_writer(), None
-        if writer is not InsertWriter:
-            request = make_commit(catalog, Statement(table, "INSERT", None, Conflict.of(table.settings)))
-        insert = Insert.begin(pravega, table, write_settings(options))
-
-        def commit(reports: Sequence[InsertMessage]) -> int:
-            if epoch is not None:
-                return commit_epoch(insert, reports, epoch)
-            return insert.commit(reports, request)
-
-        return write_here(insert, columns, batches, commit, writer)
-
-
-def upsert(catalog: Catalog, described: TableDescription, rows: object, settings: Mapping[str, str]) -> int:
-    """Write rows of a table of changes in place of those of the same keys; see `Table.upsert`."""
-    with prefix_table(catalog, described.table), explain_dropped_streams(WRITE_AGAIN):
-        batches = _conform_batches(described, rows)
-        options = catalog.options(write=select_statement_options(settings))
-        refuse_columns(options, "by upsert, which deletes no row", o.DELETE_COLUMN)
-        prepared = open_table(catalog.pravega, described.table, options).prepare_changes("upsert")
-        request = make_commit(catalog, Statement(prepared.table, "UPSERT", None))
-        insert = Insert.begin(catalog.pravega, prepared.table, write_settings(options))
-        columns = replace_char_types(described.schema)
-        return write_here(insert, columns, batches, lambda reports: insert.commit(reports, request), KeyedRowsWriter)
-
-
-def _open_reader(rows: object) -> pa.RecordBatchReader:
-    if isinstance(rows, pa.RecordBatchReader):
-        return rows
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(rows)
-    raise InvalidSchemaError(
-        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or an object "
-        "that exports Arrow data, such as a Polars data frame or a DuckDB relation"
-    )
-
-
-def _conform_batches(described: TableDescription, rows: object) -> Iterator[pa.RecordBatch]:
-    """Return rows as rows of the table, of which few are read at once. Raises InvalidSchemaError at once."""
-    reader = _open_reader(rows)
-    table_rows = RowsOfTable(reader.schema, described.schema)
-    return (
-        table_rows.conform(batch.slice(first, _ROWS)) for batch in reader for first in range(0, batch.num_rows, _ROWS)
-    )
