@@ -104,7 +104,8 @@ def test_a_value_that_is_no_object() -> None:
 @pytest.mark.parametrize("levels", [99, 100])
 def test_what_is_nested_too_deeply_is_written_in_python(levels: int) -> None:
     data_type: DataType = LongType()
-    arrow, value, text = pa.int64(), 1, "1"
+    value: Any = 1
+    arrow, text = pa.int64(), "1"
     for _ in range(levels):
         data_type, arrow, value, text = ArrayType(data_type), pa.list_(arrow), [value], f"[{text}]"
     schema, batch = one_column(data_type, pa.array([value], arrow))

@@ -37,14 +37,12 @@ class TestText:
         assert TEXT.decoder(Layout(VALUE)).decode(EventBuffer.of(encoded)).to_pydict() == {"value": payloads}
         assert TEXT.decoder(Layout(StructType([]))).decode(EventBuffer.of(encoded)).num_rows == len(payloads)
 
-    @pytest.mark.parametrize("order", [[3, 0, 2, 1], [1, 1, 0]])
+    @pytest.mark.parametrize("order", [[3, 2, 1, 0], [1, 1, 0]])
     def test_events_in_any_order(self, order: list[int]) -> None:
-        payloads = [b"", b"first", b"second", b"longer than a view holds itself" * 1000]
-        events = EventBuffer.of(payloads).take(np.array(order))
-        for name, wanted in (("raw", payloads), ("text", [payload.decode() for payload in payloads])):
-            format = find_format(name)
-            rows = format.decoder(Layout(format.spark_schema(""))).decode(events)
-            assert rows.column(0).to_pylist() == [wanted[place] for place in order]
+        payloads = [b"", b"\xff\xfe", b"second", b"longer than a view holds itself" * 1000]
+        raw = find_format("raw")
+        rows = raw.decoder(Layout(raw.spark_schema(""))).decode(EventBuffer.of(payloads).take(np.array(order)))
+        assert rows.column(0).to_pylist() == [payloads[place] for place in order]
 
     def test_what_is_no_text_is_bad(self) -> None:
         good = b"good"
