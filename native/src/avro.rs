@@ -30,7 +30,10 @@ pub enum Skip {
     Union(Vec<Skip>),
     Record(Vec<Skip>),
     /// A value with some records that contain themselves or each other.
-    Among { records: Vec<Vec<Skip>>, value: Box<Skip> },
+    Among {
+        records: Vec<Vec<Skip>>,
+        value: Box<Skip>,
+    },
     /// One of these records, by its place.
     Again(usize),
 }
