@@ -157,17 +157,15 @@ class MergedStreams(EventRows):
         check_merged_bounds(self.table, self.options)
 
         def plan(table: StreamTable, slices: Mapping[int, Sequence[SegmentSlice]]) -> PlannedScan:
-            return replace(self, table=table)._plan_slices(slices, reader)
+            """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
+            merged = replace(self, table=table)
+
+            def plan_member(number: int, columns: StructType) -> PlannedScan:
+                return merged._member(number).plan_micro_batch(slices[number], columns, reader.checkpoint)
+
+            return merged._merge(reader.columns, plan_member, list(slices))
 
         return MergedSource(self, reader, plan)
-
-    def _plan_slices(self, slices: Mapping[int, Sequence[SegmentSlice]], reader: StreamReader) -> PlannedScan:
-        """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
-        return self._merge(
-            reader.columns,
-            lambda number, columns: self._member(number).plan_micro_batch(slices[number], columns, reader.checkpoint),
-            list(slices),
-        )
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         check_merged_bounds(self.table, self.options)
