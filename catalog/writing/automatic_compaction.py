@@ -20,8 +20,7 @@ from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.log_table import encode_row
-from pyspark_pravega.datasource.insert.ledger import compute_row_number
+from pyspark_pravega.datasource.commit_log.log_table import compute_row_number, encode_row
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError

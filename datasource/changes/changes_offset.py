@@ -28,8 +28,8 @@ from ..positions.identity import (
 from ..positions.snapshot import find_end_within, measure_tail
 from ..stream_source.admission import Limits, admit
 from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks
-from ..stream_source.memory import SourceMemory
 from ..stream_source.offset import describe_other_stream
+from ..stream_source.source import StreamReader
 from ..stream_source.tiered_segments import join_history, make_walk
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenTable
@@ -81,20 +81,6 @@ class ChangesOffset:
         cut = StreamCut(stream, {int(segment): offset for segment, offset in value["positions"].items()})
         begin = None if value["begin"] is None else cls._of(stream, value["begin"])
         return cls(cut, value["version"], begin, value.get("known"))
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """How far a batch may go: within `limits`, and not beyond `last`, if there is one.
-
-    `checkpoint` identifies the query, which may need versions of the commit log.
-    """
-
-    last: ChangesOffset | None
-    limits: Limits
-    checkpoint: str
-    memory: SourceMemory
-    needs_log: bool
 
 
 def check_options(options: o.Options, *, streaming: bool = False) -> None:
@@ -193,25 +179,33 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     )
 
 
-def find_end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-    """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
+def find_end_of_batch(
+    opened: OpenTable,
+    reader: StreamReader,
+    since: ChangesOffset,
+    last: ChangesOffset | None,
+    limits: Limits,
+    *,
+    needs_log: bool,
+) -> ChangesOffset:
+    """Return where the next batch ends: not beyond `last`, or `since` itself if there is nothing new, or not enough.
 
     Raises CheckpointError for positions that do not exist in the stream, or are those of another cluster.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
     _check_creation(pravega, stream, since)
-    target = request.last or find_end_position(pravega, stream, options, since, needs_log=request.needs_log)
+    target = last or find_end_position(pravega, stream, options, since, needs_log=needs_log)
     if target.cut == since.cut:
         return since
     check_positions(pravega, stream, since, target)
-    segments = join_history(opened, request.memory.segments(pravega, stream))
+    segments = join_history(opened, reader.memory.segments(pravega, stream))
     frontier = find_frontier(segments, since.cut.positions, target.cut)
     walk = make_walk(opened)
-    query = request.memory.query(request.checkpoint)
-    if request.last is None and not query.is_due(walk, frontier.begins, frontier.ends, request.limits):
+    query = reader.memory.query(reader.checkpoint)
+    if last is None and not query.is_due(walk, frontier.begins, frontier.ends, limits):
         return since
     query.begin(frontier)
-    ends = admit(walk, frontier.begins, frontier.ends, request.limits)
+    ends = admit(walk, frontier.begins, frontier.ends, limits)
     reached = enter_successors(segments, since.cut.positions, ends, target.cut)
     if reached == since.cut.positions:
         return since

@@ -16,7 +16,7 @@ from pyspark.sql.types import CharType, StringType, StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
-from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
+from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError, format_count
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
@@ -31,7 +31,7 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.counts import Counts, ReadingCounts, make_null_counts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
 from ..scan.event_plan import EventScanPlan
-from ..scan.reader import BATCH_EVENTS, cut_chunks
+from ..scan.reader import BATCH_EVENTS, cut_chunks, make_range_reader
 from ..tables import hidden_columns
 from ..tables.bad_events import FAILFAST
 from ..tables.stream_table import StreamTable
@@ -219,7 +219,7 @@ def group_changes(
             if rule.dead_letter is not None:
                 letters = DeadLetters(pravega, rule, table.stream, piece.segment_id)
                 opened.callback(letters.close)
-            reader = _read_windows(pravega, plan, piece)
+            reader = make_range_reader(plan, pravega, piece)
             reading = ReadingCounts(reader)
             for window in reader:
                 counts.add(reading.count(window))
@@ -271,24 +271,12 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     decoder = make_change_decoder(plan, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
-        for window in _read_windows(pravega, plan, piece):
+        for window in make_range_reader(plan, pravega, piece):
             events, locations = _take_events(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 for changes, where in _decode(plan, decoder, events.take(suspects), locations.take(suspects), Counts()):
                     reader.read(changes, where, clearings)
-
-
-def _read_windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
-    return SegmentRangeReader(
-        pravega.segments,
-        plan.table.stream,
-        piece.segment_id,
-        piece.start,
-        piece.end,
-        window_bytes=plan.window_bytes,
-        fail_on_data_loss=plan.fail_on_data_loss,
-    )
 
 
 def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:

@@ -10,8 +10,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pyspark.sql.types import StructType
-
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
@@ -24,6 +22,7 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, measure_extent
 from ..scan.scan_request import Search
+from ..stream_source.source import KeptRows, StreamReader
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
@@ -61,26 +60,13 @@ def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Op
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """The checkpoint of a query: its `location`, the rows `known` where a batch begins, and the names of its files.
-
-    `retain` is the number of batches that Spark keeps to repeat them.
-    """
-
-    location: str
-    known: str | None
-    files: frozenset[str]
-    retain: int
-
-
-@dataclass(frozen=True)
 class ChangesBatch:
-    """A request of a batch of a stream of changes: columns of the changes between two positions."""
+    """A request of a batch of a stream of changes, between two positions. `kept` are the rows where it begins."""
 
-    columns: StructType
+    reader: StreamReader
     since: ChangesOffset
     until: ChangesOffset
-    checkpoint: Checkpoint
+    kept: KeptRows
     groups: SegmentGroups
     search: Search
 
@@ -92,10 +78,10 @@ class ChangesBatch:
 def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
     """Fix what a batch reads."""
     pravega, table, stream = read.pravega, read.table, read.stream
-    plan = make_row_changes_plan(read, batch.columns)
+    plan = make_row_changes_plan(read, batch.reader.columns)
     query = hash_values(str(stream), table.schema.json(), table.format, dict(table.settings))
     since, until = batch.since, batch.until
-    rows_before = KnownRows.from_json(batch.checkpoint.known, query)
+    rows_before = KnownRows.from_json(batch.kept.known, query)
     if rows_before is None and since.begin is None:
         rows_before = KnownRows(query)
     new = measure_slices(read, since.cut, until.cut)
@@ -105,7 +91,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     several = len(segments) > 1
     truncations = find_truncations(pravega, plan, new, batch.search) if several else None
     if isinstance(truncations, SearchNeeded):
-        return PlannedScan.unfinished(batch.columns, new, truncations.reader)
+        return PlannedScan.unfinished(batch.reader.columns, new, truncations.reader)
     states = _States(query, rows_before, batch, truncations or ())
     # If nothing is known, the states of all groups must be built.
     everyone = bool(truncations) or rows_before is None
@@ -117,7 +103,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         past = _measure_past(read, since)
         searched = find_truncations(pravega, plan, past, batch.search) if several else None
         if isinstance(searched, SearchNeeded):
-            return PlannedScan.unfinished(batch.columns, new, searched.reader)
+            return PlannedScan.unfinished(batch.reader.columns, new, searched.reader)
         old = searched
 
     def make_partitions_of(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
@@ -163,10 +149,10 @@ class _States:
     def __init__(
         self, query: str, rows_before: KnownRows | None, batch: ChangesBatch, truncations: Sequence[Clearing]
     ) -> None:
-        self._known, self._batch, self._files = rows_before, batch, batch.checkpoint.files
+        self._known, self._batch, self._files = rows_before, batch, frozenset(batch.kept.files)
         self._found = [list_members(one)[:3] for one in truncations]
         # Executors keep files of several queries, and of several clusters.
-        self._query = hash_values(query, batch.checkpoint.location)
+        self._query = hash_values(query, batch.reader.checkpoint)
         last = max((read_number(name) for name in self._files if is_state(name)), default=0)
         self._next = rows_before or KnownRows(query, last)
         self._next = replace(self._next, number=self._next.number + 1)
@@ -198,7 +184,7 @@ class _States:
 
     def plan_rows(self, tasks: Sequence[tuple[TaskFiles, ...]]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
-        obsolete = self._next.obsolete(self._files, self._batch.checkpoint.retain)
+        obsolete = self._next.obsolete(self._files, self._batch.kept.retain)
         return PlannedRows(self._next.number, self._next.to_json(), tuple(obsolete), tuple(tasks))
 
 

@@ -5,7 +5,6 @@ A truncation may lie in another segment than the rows that it clears. The marks 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import zlib
@@ -24,7 +23,7 @@ from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.log_table import TABLE_NAME, make_row_key, write_in_table
+from ..commit_log.log_table import TABLE_NAME, compute_row_number, make_row_key, write_in_table
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
@@ -40,8 +39,6 @@ FOUND = StructType([StructField("found", StringType())])
 """The schema of a search by tasks, whose texts go back to planning."""
 _FORMAT = 3
 """Before format 2, marks of snapshots were not searched for; before 3, not those of rows whose `op` is `c`."""
-_FIRST_ROW = 1 << 63
-"""Rows of the commit table from this number on are companion rows; those before are versions."""
 
 _HERE: Recent[Hashable, SearchedRanges] = Recent()
 """Searches that could not be written, by cluster and login, stream and settings."""
@@ -123,9 +120,8 @@ class TruncationMemory:
         # The primary key does not matter: a truncation has no key.
         settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])
-        digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
-        self._key = make_row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
-        self._name = (hash_config(pravega.config), table.stream, digest)
+        self._key = make_row_key(table.stream, compute_row_number(shown))
+        self._name = (hash_config(pravega.config), table.stream, self._key)
         self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
         self._stream = table.stream
 

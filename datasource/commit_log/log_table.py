@@ -24,6 +24,8 @@ TABLE_NAME = "pyspark-pravega-commits"
 _KEY_LENGTH = 24
 FIRST_BORDER_ROW = 1 << 62
 """Rows from here to 2 ** 63 have borders between events, see `scan/noted_borders.py`."""
+FIRST_COMPANION_ROW = 1 << 63
+"""Rows of the commit table from this number on are companion rows; those before are versions, or borders."""
 
 
 class Content(NamedTuple):
@@ -302,6 +304,12 @@ def write_in_table(table: KeyValueTable, write: Callable[[], T]) -> T:
     except KeyValueTableNotFoundError:
         table.create(1, _KEY_LENGTH)
         return write()
+
+
+def compute_row_number(name: str) -> int:
+    """Return the number of the companion row with a name."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return FIRST_COMPANION_ROW | int.from_bytes(digest, "big")
 
 
 def make_row_key(stream: Stream, number: int) -> bytes:

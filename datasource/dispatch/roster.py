@@ -20,7 +20,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError, UnsupportedOperationError
 
 from ..commit_log.commit_log import CommitLog
-from ..insert.ledger import KEPT_RUNS, compute_row_number
+from ..commit_log.log_table import compute_row_number
+from ..insert.ledger import KEPT_RUNS
 
 MOST_STREAMS = 100
 """The most streams that one write may have rows for."""

@@ -36,7 +36,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import TABLE_NAME, encode_row, make_row_key
+from ..commit_log.log_table import FIRST_COMPANION_ROW, TABLE_NAME, compute_row_number, encode_row, make_row_key
 
 KEPT_BATCHES = 100
 """The epochs of a query whose digests are kept."""
@@ -44,7 +44,6 @@ KEPT_RUNS = 20
 """The runs of a query that are kept."""
 RESET = "reset "
 """The prefix of an id that stands, among the runs of a query, for a reset of its row."""
-_FIRST = 1 << 63
 _IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
 
@@ -139,12 +138,6 @@ class LedgerRow:
         return encode_row(asdict(replace(self, timestamp_ms=time.time_ns() // 1_000_000)))
 
 
-def compute_row_number(writer: str) -> int:
-    """Return the number in the key of a writer's row."""
-    digest = hashlib.blake2b(writer.encode(), digest_size=8).digest()
-    return _FIRST | int.from_bytes(digest, "big")
-
-
 def read_ledger(log: CommitLog) -> list[LedgerRow]:
     """Return the rows of all writers to a stream. Raises PermissionDeniedError for a user who may not read the log."""
     origin, rows = log.learn_origin(), [LedgerRow.find_in(stored.value) for stored in log.list_companions()]
@@ -161,7 +154,7 @@ def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerR
         every = list(table.keys())
     except KeyValueTableNotFoundError:
         return
-    keys = [key for key in every if int.from_bytes(key[16:]) >= _FIRST]
+    keys = [key for key in every if int.from_bytes(key[16:]) >= FIRST_COMPANION_ROW]
     names = pravega.controller.list_streams(scope) if keys else ()
     streams = {make_row_key(stream, 0)[:16]: stream for stream in (Stream(scope, name) for name in names)}
     for key, stored in zip(keys, table.get_many(keys), strict=True):

@@ -50,6 +50,7 @@ class ChangeTable(TableKind):
     columns_in_events = True
     writes_changes = True
     unsupported = ("follow", "replay_dead_letter", "Reading as one of several streams")
+    refusal = staticmethod(describe_changes_refusal)
     options_of_columns = (o.SCHEMA_VERSION,)
 
     @classmethod
@@ -70,10 +71,6 @@ class ChangeTable(TableKind):
                     f"'{name}'='{checked[name]}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
                 )
         return replace(settings, format_settings=checked)
-
-    @classmethod
-    def refusal(cls, statement: str, name: str) -> str:
-        return describe_changes_refusal(statement, name)
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:

@@ -9,7 +9,6 @@ from pyspark_pravega.client.recent import Recent
 
 from ..changes.appended import find_start_of_appended, plan_new_appended
 from ..changes.changes_offset import (
-    BatchRequest,
     ChangesOffset,
     check_endless,
     check_positions,
@@ -19,7 +18,6 @@ from ..changes.changes_offset import (
 from ..changes.row_changes import check_key_of_table
 from ..changes.row_changes_stream import (
     ChangesBatch,
-    Checkpoint,
     SegmentGroups,
     check_stream_of_rows,
     plan_new_row_changes,
@@ -59,8 +57,7 @@ class ChangesSource(StreamSource):
     def end(self, since: str, last: str | None, limits: Limits) -> MicroBatchEnd:
         begin = ChangesOffset.from_json(since)
         bound = None if last is None else ChangesOffset.from_json(last)
-        request = BatchRequest(bound, limits, self._reader.checkpoint, self._reader.memory, self._needs_log)
-        end = find_end_of_batch(self._opened, begin, request)
+        end = find_end_of_batch(self._opened, self._reader, begin, bound, limits, needs_log=self._needs_log)
         self._reader.consume(self._opened, begin.cut)
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
 
@@ -108,9 +105,7 @@ class RowChangesSource(ChangesSource):
         check_stream_of_rows(self._opened.table, self._changes, self._opened.options)
         since, until = self._read_range(batch)
         check_key_of_table(self._opened.options)
-        kept = batch.kept
-        assert kept is not None
-        checkpoint = Checkpoint(self._reader.checkpoint, kept.known, frozenset(kept.files), kept.retain)
+        assert batch.kept is not None
         search = Search.of_request(batch.found)
-        new = ChangesBatch(self._reader.columns, since, until, checkpoint, self._groups, search)
+        new = ChangesBatch(self._reader, since, until, batch.kept, self._groups, search)
         return plan_new_row_changes(self._read(), self._changes, new)

@@ -32,6 +32,7 @@ from ..scan.event_planning import (
     measure_scan,
     plan_events,
 )
+from ..scan.event_times import EventTimes
 from ..scan.keyed_segments import find_segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
@@ -44,7 +45,7 @@ from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
 from .changes_source import AppendedSource
-from .kind import MicroBatchScan, TableKind
+from .kind import TableKind
 from .rows_source import RowsSource
 
 
@@ -61,12 +62,18 @@ class EventRows(TableKind):
         schema = make_changes_schema(table.schema, ())
         return make_nullable(schema) if permissive else schema
 
-    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
-        read, rows = self._read(), WantedRows(batch.columns, counted=True)
+    def plan_micro_batch(
+        self, slices: Sequence[SegmentSlice], columns: StructType, query: str, times: EventTimes | None = None
+    ) -> PlannedScan:
+        """Fix what a micro-batch reads of some slices, with the `times` of its rows, if these are requested.
+
+        `query` identifies the streaming query, even after a restart.
+        """
+        read, rows = self._read(), WantedRows(columns, counted=True)
         sharing = choose_sharing(read, rows) if self.options.get(o.UNORDERED) else None
-        selection = EventSelection(query=batch.query, times=batch.times, sharing=sharing)
+        selection = EventSelection(query=query, times=times, sharing=sharing)
         lake = open_lake(read, oldest=BELIEVED_SECONDS)
-        return plan_events(read, Measured(batch.slices, lake=lake), rows, selection)
+        return plan_events(read, Measured(slices, lake=lake), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
         refuse_columns(self.options, f"on {self.stream}, whose rows do not change", o.DELETE_COLUMN)

@@ -38,15 +38,12 @@ class KeyValueEntries(TableKind):
     hidden_columns = ()
     rows_have_keys = True
     unsupported = ("VERSION AS OF", "history", "size", "schema_versions", "follow")
+    refusal = staticmethod(describe_key_value_refusal)
     takes_updates = True
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
         return require_keys(table).names
-
-    @classmethod
-    def refusal(cls, statement: str, name: str) -> str:
-        return describe_key_value_refusal(statement, name)
 
     @classmethod
     def format_of(cls, table: StreamTable) -> str:

@@ -22,9 +22,8 @@ from ..commit_log.commit_log import CommitLog
 from ..insert.plain_task import PlainSpec, PlainWriter
 from ..insert.prepare import BEST_EFFORT, TRANSACTIONAL, find_epoch_of_application
 from ..insert.task import InsertWriter, find_encoding_id
-from ..positions.snapshot import SegmentSlice, measure_tail
+from ..positions.snapshot import measure_tail
 from ..scan.conditions import Condition
-from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import PushDown
 from ..scan.scan_request import ScanRequest, WantedRows
@@ -34,19 +33,6 @@ from ..tables.stream_table import StreamTable
 
 _TRUNCATIONS = 5
 """How many times a truncation is tried beside others."""
-
-
-@dataclass(frozen=True)
-class MicroBatchScan:
-    """A request of a micro-batch of a streaming query: columns of the events in some slices.
-
-    `query` identifies the query, even after a restart. `times` are those of its rows, if requested.
-    """
-
-    slices: Sequence[SegmentSlice]
-    columns: StructType
-    query: str
-    times: EventTimes | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +52,8 @@ class TableKind(OpenTable, ABC):
     """Whether each event is a permanent row, so that the table can be read as a stream of its rows."""
     unsupported: ClassVar[Sequence[str]] = ()
     """Which of the statements about which kinds are asked are not possible; `refusal` says why."""
+    refusal = staticmethod(describe_refusal)
+    """Returns the sentence that refuses a statement which tables of this kind, with a name, do not support."""
     options_of_columns: ClassVar[Sequence[Option[Any]]] = ()
     """The options of a query that change the columns which it reads."""
     takes_updates: ClassVar[bool] = False
@@ -105,11 +93,6 @@ class TableKind(OpenTable, ABC):
         """
         if statement in cls.unsupported:
             raise UnsupportedOperationError(cls.refusal(statement, name).replace("<stream>", cls.name_of(table)))
-
-    @classmethod
-    def refusal(cls, statement: str, name: str) -> str:
-        """Return the sentence that refuses a statement which tables of this kind do not support."""
-        return describe_refusal(statement, name)
 
     @classmethod
     def format_of(cls, table: StreamTable) -> str:

@@ -28,7 +28,6 @@ from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
 from .event_table import EVENT_KINDS, EventRows
-from .kind import MicroBatchScan
 from .merged_rows_source import MergedSource
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
@@ -136,10 +135,7 @@ class MergedStreams(EventRows):
     """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
     a stream as soon as a query names one."""
     unsupported = ("VERSION AS OF", "history", "size", "schema_versions")
-
-    @classmethod
-    def refusal(cls, statement: str, name: str) -> str:
-        return describe_merged_refusal(statement, name)
+    refusal = staticmethod(describe_merged_refusal)
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
@@ -161,19 +157,15 @@ class MergedStreams(EventRows):
         check_merged_bounds(self.table, self.options)
 
         def plan(table: StreamTable, slices: Mapping[int, Sequence[SegmentSlice]]) -> PlannedScan:
-            return replace(self, table=table)._plan_slices(slices, reader)
+            """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
+            merged = replace(self, table=table)
+
+            def plan_member(number: int, columns: StructType) -> PlannedScan:
+                return merged._member(number).plan_micro_batch(slices[number], columns, reader.checkpoint)
+
+            return merged._merge(reader.columns, plan_member, list(slices))
 
         return MergedSource(self, reader, plan)
-
-    def _plan_slices(self, slices: Mapping[int, Sequence[SegmentSlice]], reader: StreamReader) -> PlannedScan:
-        """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
-        return self._merge(
-            reader.columns,
-            lambda number, columns: self._member(number).plan_micro_batch(
-                MicroBatchScan(slices[number], columns, reader.checkpoint)
-            ),
-            list(slices),
-        )
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         check_merged_bounds(self.table, self.options)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import UnsupportedOperationError
@@ -20,13 +23,15 @@ from ..stream_source.reading_queries import KnownMarks
 from ..stream_source.real_time import follow
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
 from ..tables.open_table import OpenTable
-from .kind import MicroBatchScan
+
+PlanMicroBatch: TypeAlias = Callable[[Sequence[SegmentSlice], StructType, str, EventTimes | None], PlannedScan]
+"""Of the slices, the columns, the query, and the times of its rows."""
 
 
 class RowsSource(StreamSource):
     """Reads a table of events. A consumer, if the query has one, holds back what it has yet to read."""
 
-    def __init__(self, opened: OpenTable, reader: StreamReader, plan: Callable[[MicroBatchScan], PlannedScan]) -> None:
+    def __init__(self, opened: OpenTable, reader: StreamReader, plan: PlanMicroBatch) -> None:
         """Take a table and its reader. `plan` fixes what a micro-batch reads."""
         self._opened, self._reader, self._plan_micro_batch = opened, reader, plan
         segments = reader.memory.segments(opened.pravega, opened.stream)
@@ -88,7 +93,7 @@ class RowsSource(StreamSource):
         return self._stream.offset(reached).to_json()
 
     def _plan(self, slices: list[SegmentSlice], times: EventTimes | None = None) -> PlannedScan:
-        return self._plan_micro_batch(MicroBatchScan(slices, self._reader.columns, self._reader.checkpoint, times))
+        return self._plan_micro_batch(slices, self._reader.columns, self._reader.checkpoint, times)
 
     def _marks(self) -> KnownMarks:
         return self._reader.queries.marks(self._opened.pravega, self._opened.stream, self._reader.checkpoint)

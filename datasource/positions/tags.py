@@ -7,7 +7,6 @@ truncation.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -28,9 +27,9 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
+from ..commit_log.log_table import compute_row_number
 
-_ROW = 1 << 63 | int.from_bytes(hashlib.blake2b(b"tags", digest_size=8).digest(), "big")
-"""The number of the row: from 2 ** 63 on, as for all rows that are not versions."""
+_ROW = compute_row_number("tags")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 RESERVED = ("head", "tail", "earliest", "latest")
 

@@ -268,19 +268,15 @@ def _compile_in(values: Sequence[_Value]) -> _Truth:
     if operand.literal or not others or not all(value.literal for value in others) or operand.type == _BOOLEAN:
         raise _CannotEvaluateError
     scalars = [value.rows({}) for value in others]
-    if operand.type not in _FLOATS:
-        literals = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)
-        return _Truth(
-            lambda columns: _keep_where_valid(operand.rows(columns), pc.is_in(operand.rows(columns), literals))
-        )
-    numbers = [scalar.as_py() for scalar in scalars]
-    nan = any(math.isnan(number) for number in numbers)
-    # -0.0 and 0.0 have different hashes, but become equal by adding 0.0.
-    literals = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[operand.type])
+    numbers, floats = [scalar.as_py() for scalar in scalars], operand.type in _FLOATS
+    nan = floats and any(math.isnan(number) for number in numbers)
+    if floats:  # -0.0 and 0.0 have different hashes, but become equal by adding 0.0
+        numbers = [number + 0.0 for number in numbers if not math.isnan(number)]
+    literals = pa.array(numbers, scalars[0].type)
 
     def find_equal(columns: Columns) -> Any:
         column = operand.rows(columns)
-        equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), literals)
+        equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)) if floats else column, literals)
         return _keep_where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
 
     return _Truth(find_equal)

@@ -10,7 +10,6 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +49,6 @@ class Places:
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Places, (self._conditions,)
 
     def span(self, segment: str, piece: SegmentSlice) -> Span | None:
         """Return the span of the wanted events in a slice that is not empty; None if there can be none.

@@ -254,18 +254,26 @@ def _is_for_few(plan: EventScanPlan) -> bool:
 
 def _make_reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
     """Return the reader of a slice's events. Nothing is read yet."""
-    stream, piece, span = plan.table.stream, partition.piece, partition.span
-    pravega.segments.seed(stream, partition.token, {piece.segment_id: partition.endpoint})
+    piece, span = partition.piece, partition.span
+    pravega.segments.seed(plan.table.stream, partition.token, {piece.segment_id: partition.endpoint})
+    stop = None if span is None else span.last + 1
+    return make_range_reader(plan, pravega, piece, FEW_BYTES if _is_for_few(plan) else None, stop)
+
+
+def make_range_reader(
+    plan: EventScanPlan, pravega: Pravega, piece: SegmentSlice, first_bytes: int | None = None, stop: int | None = None
+) -> SegmentRangeReader:
+    """Return the reader of a slice's events as the plan has them read; see `SegmentRangeReader`."""
     return SegmentRangeReader(
         pravega.segments,
-        stream,
+        plan.table.stream,
         piece.segment_id,
         piece.start,
         piece.end,
         window_bytes=plan.window_bytes,
         fail_on_data_loss=plan.fail_on_data_loss,
-        first_bytes=FEW_BYTES if _is_for_few(plan) else None,
-        stop=None if span is None else span.last + 1,
+        first_bytes=first_bytes,
+        stop=stop,
     )
 
 

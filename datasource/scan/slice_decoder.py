@@ -178,6 +178,10 @@ class SliceDecoder:
             decoded = _keep_first_rows(decoded, limit)
         if limit is not None:
             self.left = limit - len(decoded.rows)
+        return self._finish_batches(chosen, decoded)
+
+    def _finish_batches(self, chosen: _ChosenEvents, decoded: _DecodedEvents) -> list[pa.RecordBatch]:
+        """Write the bad events to the dead-letter stream; return the rows, and then the number of bad events."""
         self.bad += len(decoded.bad)
         if decoded.bad and self._letters is not None:
             self._letters.write([self._make_letter(chosen, bad) for bad in decoded.bad])
@@ -203,15 +207,8 @@ class SliceDecoder:
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
         chosen = _ChosenEvents(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
-        self.bad += 1
-        if self._letters is not None:
-            self._letters.write([self._make_letter(chosen, bad)])
-        batches = []
-        if mode == PERMISSIVE and self._is_wanted(chosen):
-            batches.append(self._batch(chosen, _DecodedEvents(None, list_positions(1), [bad])))
-        if self._plan.counted:
-            batches.append(self.report(Counts(1)))
-        return batches
+        rows = list_positions(1 if mode == PERMISSIVE and self._is_wanted(chosen) else 0)
+        return self._finish_batches(chosen, _DecodedEvents(None, rows, [bad]))
 
     def _is_wanted(self, chosen: _ChosenEvents) -> bool:
         if self._span is not None and not self._span.first <= chosen.offsets[0] <= self._span.last:

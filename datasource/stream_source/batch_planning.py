@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -116,12 +116,12 @@ class TableStream:
         end = self.reached(since, ahead.ends, last)
         reached = end.cut.positions
         metrics = self.progress.measure(reached, tails, memory)
-        if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
+        if ahead.ends != ahead.frontier.ends and limits.min_rows is None and int(metrics["bytesBehind"]) > ahead.bytes:
             memory.ahead.begin(
                 self._key(reached, bounds, limits),
                 lambda: self._admit(self._frontier(reached, bounds), limits, memory.pace),
             )
-        return BatchEnd(end, self.offset(tails), metrics.texts)
+        return BatchEnd(end, self.offset(tails), metrics)
 
     def head(self) -> SourceOffset:
         """Return where the stream begins now."""
@@ -153,9 +153,12 @@ class TableStream:
         return Admission(frontier, admit(self.walk, frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
-        def measure() -> Frontier:
-            return self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+        return self._measure_frontier(
+            lambda: self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+        )
 
+    def _measure_frontier(self, measure: Callable[[], Frontier]) -> Frontier:
+        """Measure a frontier, and again if the lake may have what is lost. Raises DataLossError for what is lost."""
         frontier = measure()
         if frontier.lost and self._look_again():
             frontier = measure()
@@ -170,15 +173,13 @@ class TableStream:
         self, since: SourceOffset, frontier: Frontier, memory: QueryMemory
     ) -> BatchEnd[SourceOffset]:
         metrics = self.progress.measure(frontier.begins, frontier.tails, memory)
-        return BatchEnd(since, self.offset(frontier.tails), metrics.texts)
+        return BatchEnd(since, self.offset(frontier.tails), metrics)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for removed events."""
         before = since.cut.positions if until.begin is None else until.begin
-        frontier = self._find_range(before, until.cut.positions, f"{since.cut} and {until.cut}")
-        if frontier.lost and self._look_again():
-            frontier = self._find_range(before, until.cut.positions, f"{since.cut} and {until.cut}")
-        self._check_lost(frontier)
+        shown = f"{since.cut} and {until.cut}"
+        frontier = self._measure_frontier(lambda: self._find_range(before, until.cut.positions, shown))
         return [
             SegmentSlice(segment, begin, frontier.ends[segment])
             for segment, begin in frontier.begins.items()

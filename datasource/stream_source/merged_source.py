@@ -152,7 +152,10 @@ class MergedTableStream:
                     )
         new = [name for name in self._members if name not in since.offsets and (lasts is None or name in lasts)]
         if not due and not new:
-            self._rest(begins, waits=begins != ends)
+            if begins != ends:  # there are rows, but fewer than the query wants at once
+                cancellation.sleep(TOO_FEW_REST)
+            else:
+                pause_between_looks(len(begins) + _SEGMENTS_OF_A_LOOK * len(self._members))
         # Streams that were dropped since they were found are left out: the query has not read them.
         reached |= self._ask_each(new, lambda name, member: member.stream.head())
         latest = {name: self._members[name].stream.offset(frontier.tails) for name, frontier in frontiers.items()}
@@ -166,13 +169,6 @@ class MergedTableStream:
         begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
         return self._ask_each(names, lambda name, member: member.stream.slices(begun[name], until.offsets[name]))
-
-    def _rest(self, begins: Mapping[_Segment, int], *, waits: bool) -> None:
-        """Pause before another look. `waits`: there are rows, but fewer than the query wants at once."""
-        if waits:
-            cancellation.sleep(TOO_FEW_REST)
-        else:
-            pause_between_looks(len(begins) + _SEGMENTS_OF_A_LOOK * len(self._members))
 
     def _walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
         name, segment_id = segment
@@ -214,7 +210,7 @@ class MergedTableStream:
         def measure(name: str, member: MemberStream) -> Mapping[str, str]:
             frontier = frontiers[name]
             positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            return member.stream.progress.measure(positions, frontier.tails, member.memory).texts
+            return member.stream.progress.measure(positions, frontier.tails, member.memory)
 
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []

@@ -20,7 +20,7 @@ from pyspark_pravega.client.segments.event_frames import BrokenFrameError, split
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.follower import SegmentFollower
 from pyspark_pravega.client.segments.range_reader import MAX_READ_EVENT, Window
-from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError
+from pyspark_pravega.errors import MalformedEventError
 
 from ..scan.dead_letter_stream import DeadLetters
 from ..scan.event_plan import EventScanPlan
@@ -48,13 +48,9 @@ class FollowPlan:
 
 
 def follow(planned: PlannedScan) -> PlannedScan:
-    """Return an endless scan of events, from the beginning of the slices on.
-
-    Raises UnsupportedOperationError for a scan of several streams.
-    """
+    """Return an endless scan of events of one stream, from the beginning of the slices on."""
     reader = planned.reader
-    if not isinstance(reader, SegmentScanReader):
-        raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
+    assert isinstance(reader, SegmentScanReader)
     plan = replace(reader.plan, counted=True, positioned=True)
     slices = [piece for partition in reader.planned for piece in list_slices(partition)]
     partitions = [piece for piece in slices if isinstance(piece, SlicePartition)]  # at the tail, where no lake is

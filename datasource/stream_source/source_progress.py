@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import make_segment_name
@@ -23,14 +22,6 @@ _SAMPLE = 64 * 1024
 """Bytes of events that the number of events behind is estimated from."""
 
 
-@dataclass(frozen=True)
-class ProgressMetrics:
-    """The bytes that a query is behind, and all metrics as Spark reports them."""
-
-    bytes: int
-    texts: Mapping[str, str]
-
-
 class Progress:
     """Measures how far positions are behind the end of a stream."""
 
@@ -40,8 +31,8 @@ class Progress:
         self._log = log
         self._walk = walk
 
-    def measure(self, reached: SegmentOffsets, tail: SegmentOffsets, memory: QueryMemory) -> ProgressMetrics:
-        """Return the metrics of a query that has `reached` these positions; `tail` are the ends of the same segments.
+    def measure(self, reached: SegmentOffsets, tail: SegmentOffsets, memory: QueryMemory) -> Mapping[str, str]:
+        """Return the metrics that Spark reports of a query; `tail` are the ends of the segments that it has `reached`.
 
         A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
         from the size of the next ones. Seconds are those since the publication of the oldest version that is not
@@ -63,7 +54,7 @@ class Progress:
         if memory.lost_ranges:
             metrics["lostBytes"] = str(memory.lost_bytes)
             metrics["lostRanges"] = str(memory.lost_ranges)
-        return ProgressMetrics(total, metrics)
+        return metrics
 
     def _measure_bytes_behind(
         self, reached: SegmentOffsets, tail: SegmentOffsets
