@@ -135,7 +135,9 @@ def _read_state(fields: VersionedReader, *, has_readers: bool) -> GroupProgress:
     missing = inner.mapping(inner.text, lambda: set(inner.texts()))
     positions = inner.mapping(inner.text, lambda: _read_offsets(inner))
     checkpoints = {name: (positions[name], missing[name]) for name in names if name in missing and _SILENT not in name}
-    last = _read_offsets(inner)
+    # Java does not count one of a group without readers as the last one.
+    complete = [positions[name] for name in names if name in positions.keys() - missing and _SILENT not in name]
+    last = [_read_offsets(inner), *complete][-1]
     _read_offsets(fields)  # how far readers are from the tail
     waiting = _read_predecessors(fields)
     assigned = fields.mapping(fields.text, lambda: _read_offsets(fields))

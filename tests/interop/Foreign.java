@@ -276,6 +276,8 @@ public class Foreign {
                 ReaderGroupConfig.builder().stream(Stream.of(scope, stream)).groupRefreshTimeMillis(GROUP_REFRESH_MILLIS);
         if (request.get("holding").asBoolean()) {
             config.retentionType(ReaderGroupConfig.StreamDataRetention.AUTOMATIC_RELEASE_AT_LAST_CHECKPOINT);
+        } else {
+            config.disableAutomaticCheckpoints();
         }
         try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client)) {
             groups.createReaderGroup(request.get("group").asText(), config.build());

@@ -195,7 +195,10 @@ class ForeignClient:
         return lower
 
     def create_reader_group(self, scope: str, stream: str, group: str, *, holding: bool) -> None:
-        """Create a reader group; `holding`: retention keeps what follows its last checkpoint."""
+        """Create a reader group; `holding`: it makes checkpoints, and retention keeps what follows the last one.
+
+        Only with checkpoints do readers go on with the segments of a later scaling.
+        """
         self._ask("create-reader-group", scope, stream, group=group, holding=holding)
 
     def read_in_group(

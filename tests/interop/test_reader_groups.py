@@ -85,7 +85,7 @@ def test_reads_begin_at_the_last_checkpoint(read: Read, spark: SparkSession, tmp
     assert sorted(one.n for one in from_cut.collect()) == read.without(done | before)
 
 
-def test_without_a_checkpoint_where_readers_ended(read: Read, pravega: Pravega, spark: SparkSession) -> None:
+def test_without_a_checkpoint_where_readers_ended(read: Read, spark: SparkSession) -> None:
     read.create_group("plain")
     read.write(40)
     assert read.rest("plain") == list(range(40)), "nobody has read yet"
@@ -93,20 +93,28 @@ def test_without_a_checkpoint_where_readers_ended(read: Read, pravega: Pravega, 
     for count in (5, 10):
         done |= read.read_in_java("plain", count)[0]
         assert len(done) < 40 and read.rest("plain") == read.without(done)
+    [row] = spark.table(f"{read.table}.consumers").select("consumer", "holding").collect()
+    assert tuple(row) == ("plain", "none")
+
+
+def test_a_stream_that_was_scaled(read: Read, pravega: Pravega) -> None:
+    read.create_group("scaled", holding=True)
+    read.write(40)
     segment = pravega.controller.current_segments(read.stream)[0]
     middle = (segment.min_key + segment.max_key) / 2
     ranges = [(segment.min_key, middle), (middle, segment.max_key)]
     pravega.controller.scale_stream(read.stream, [segment.segment_id], ranges)
     read.write(40)
-    for count in (30, 20):
-        done |= read.read_in_java("plain", count)[0]
-        read.java.compact_reader_group(read.stream.scope, "plain")
-        assert read.rest("plain") == read.without(done)
-    [row] = spark.table(f"{read.table}.consumers").select("consumer", "holding").collect()
-    assert tuple(row) == ("plain", "none")
+    done: set[int] = set()
+    for count in (30, 20, 30):
+        done |= read.read_in_java("scaled", count)[0]
+        read.java.checkpoint_reader_group(read.stream.scope, "scaled")
+        for _ in range(2):
+            assert read.rest("scaled") == read.without(done)
+            read.java.compact_reader_group(read.stream.scope, "scaled")
 
 
-def test_a_group_that_has_read_one_of_two_merged_segments(read: Read, pravega: Pravega) -> None:
+def test_a_stream_whose_segments_were_merged(read: Read, pravega: Pravega) -> None:
     read.write(1, key="one")
     [full] = [one for one in pravega.controller.current_segments(read.stream) if read.size(pravega, one.segment_id)]
     middle = (full.min_key + full.max_key) / 2
@@ -116,16 +124,12 @@ def test_a_group_that_has_read_one_of_two_merged_segments(read: Read, pravega: P
     parts = [part for part in parts if part >> 32]  # those of the new epoch
     read.write(20, key="one")  # into one of the halves
     pravega.controller.scale_stream(read.stream, parts, [(full.min_key, full.max_key)])
-    read.create_group("merging")
+    read.create_group("merging", holding=True)
     done: set[int] = set()
-    with pytest.raises(PySparkException, match="has read one of several segments that were merged") as caught:
-        while len(done) < read.written:
-            done |= read.read_in_java("merging", 1)[0]
-            assert read.rest("merging") == read.without(done)
-    assert caught.value.getCondition() == "PRAVEGA_CONSUMER_IN_USE"
-    read.write(5)
-    done |= read.read_in_java("merging", 22 - len(done))[0]
-    assert len(done) == 22 and read.rest("merging") == read.without(done)
+    while len(done) < read.written:
+        done |= read.read_in_java("merging", 1)[0]
+        read.java.checkpoint_reader_group(read.stream.scope, "merging")
+        assert read.rest("merging") == read.without(done)
 
 
 def test_a_group_that_is_not_there_is_named_with_those_that_are(read: Read, scope: str) -> None:

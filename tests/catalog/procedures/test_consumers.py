@@ -125,9 +125,9 @@ def test_each_of_several_streams_has_a_consumer(
     first = Kept(quick_spark, pravega, quick_scope, "halla")
     quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.halls USING pravega TBLPROPERTIES ('pattern'='hall[ab]')")
     options = {"consumer": "nightly", "discovery-interval": "1s"}
-    rows = quick_spark.readStream.options(**options).table(f"quick.`{quick_scope}`.halls")
+    halls = f"quick.`{quick_scope}`.halls"
     first.insert(0, 10)
-    with into_memory(rows, tmp_path) as sink:
+    with into_memory(quick_spark.readStream.options(**options).table(halls), tmp_path) as sink:
         assert len(sink.rows()) == 10
         second = Kept(quick_spark, pravega, quick_scope, "hallb")
         begin = second.head()
@@ -142,13 +142,15 @@ def test_each_of_several_streams_has_a_consumer(
         first.insert(20, 30)
         assert len(sink.rows()) == 30
         eventually(lambda: (first.position(), second.position()), ends)
-        eventually(lambda: (first.head(), second.head()), ends)
+        eventually(first.head, ends[0])  # of the other one retention keeps the least that its policy says
+    rows = quick_spark.readStream.options(**options).table(halls)
     run_available(rows.writeStream.format("noop"), tmp_path)
     assert (first.position(), second.position()) == (first.tail(), second.tail())
     other = quick_spark.readStream.options(**options).table(first.table)
     with into_memory(other, tmp_path / "other") as sink:
-        assert sink.rows() == [], "one stream alone has a consumer of another name"
-        assert len(list_consumers(pravega, first.stream)) == 2
+        sink.rows()
+        names = [one.name for one in list_consumers(pravega, first.stream)]
+    assert names == ["nightly", "nightly-of-halla"], "one stream alone has a consumer of another name"
 
 
 def test_retention_passes_a_consumer_at_the_maximum(

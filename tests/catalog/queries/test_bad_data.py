@@ -285,7 +285,11 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     (
         {"start-stream-cut": "garbage"},
-        ("'start-stream-cut'", "'garbage'", "asText() writes it, or 'earliest', 'latest' or 'consumer'"),
+        (
+            "'start-stream-cut'",
+            "'garbage'",
+            "asText() writes it, or 'earliest', 'latest', 'consumer' or 'reader-group:<name>'",
+        ),
     ),
     (
         {"end-stream-cut": "Lates"},

@@ -132,11 +132,12 @@ def test_a_checkpoint_without_readers_is_complete() -> None:
     }
 
 
-def test_a_whole_state_with_readers_and_checkpoints() -> None:
+def whole_state(names: Sequence[str], checkpoints: Mapping[str, Mapping[str, int]]) -> bytes:
+    """A state of the readers a and b, which have yet to come to the checkpoint `open`."""
     inner = Fields()
-    inner.texts(["open", "_SILENT_2"])
+    inner.texts(names)
     inner.mapping({"open": ["a", "b"]}, inner.text, inner.texts)
-    inner.mapping({"open": {name(1): 21}, "_SILENT_2": {}}, inner.text, inner.offsets)
+    inner.mapping(checkpoints, inner.text, inner.offsets)
     inner.offsets({})
     fields = Fields()
     fields.block(b"the configuration")
@@ -145,9 +146,16 @@ def test_a_whole_state_with_readers_and_checkpoints() -> None:
     fields.mapping({name(NEW): 7}, fields.text, lambda before: fields.pack("Bq", 1, before))
     fields.mapping({"a": {name(0): 12}, "b": {}}, fields.text, fields.offsets)
     fields.offsets({name(1): 22})
-    whole = struct.pack(">i", 1) + encode_versioned([fields.getvalue()], type=1)
+    return struct.pack(">i", 1) + encode_versioned([fields.getvalue()], type=1)
+
+
+def test_a_whole_state_with_readers_and_checkpoints() -> None:
+    opened: dict[str, Mapping[str, int]] = {"open": {name(1): 21}, "_SILENT_2": {}}
+    whole = whole_state(["open", "_SILENT_2"], opened)
     progress = fold_records([BEGIN, whole])
     assert progress is not None and progress.used and progress.waiting == {name(NEW): {7}}
     assert progress.positions(STREAM) == {0: 12, 1: 22}
     ends = changes(change(8, "open", "a", {name(0): 13}), change(8, "open", "b", {}))
     assert positions(BEGIN, whole, ends) == {0: 13, 1: 21}
+    complete = whole_state(["alone", "open"], {"alone": {name(0): 9, name(1): 8}, **opened})
+    assert positions(complete) == {0: 9, 1: 8}, "a checkpoint of a time without readers"
