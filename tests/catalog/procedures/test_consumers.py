@@ -153,6 +153,37 @@ def test_each_of_several_streams_has_a_consumer(
     assert names == ["nightly", "nightly-of-halla"], "one stream alone has a consumer of another name"
 
 
+def test_a_first_batch_of_several_streams_is_repeated_from_its_start(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """The query begins at the latest events: when it is started again, these are others than those of its batch."""
+    both = [Kept(quick_spark, pravega, quick_scope, name) for name in ("halla", "hallb")]
+    halls = f"quick.`{quick_scope}`.halls"
+    quick_spark.sql(f"CREATE TABLE {halls} USING pravega TBLPROPERTIES ('pattern'='hall[ab]')")
+    options = {"consumer": "nightly", "start-stream-cut": "latest"}
+    rows = quick_spark.readStream.options(**options).table(halls)
+    for one in both:
+        one.insert(0, 10)
+
+    def fail(batch: DataFrame, _: int) -> None:
+        raise ValueError(f"{batch.count()} rows came too early")
+
+    query = rows.writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(fail).start()
+    eventually(lambda: [len(list_consumers(pravega, one.stream)) for one in both], [1, 1])
+    for one in both:
+        one.insert(10, 20)
+    with pytest.raises(StreamingQueryException, match="rows came too early"):
+        query.awaitTermination(60)
+    for one in both:
+        one.insert(20, 30)
+    seen: list[int] = []
+    run_available(
+        rows.writeStream.foreachBatch(lambda batch, _: seen.extend(row.id for row in batch.collect())), tmp_path
+    )
+    assert sorted(seen) == sorted([*range(10, 30)] * 2)
+    assert [one.position() for one in both] == [one.tail() for one in both]
+
+
 def test_retention_passes_a_consumer_at_the_maximum(
     quick_spark: SparkSession, pravega: Pravega, kept: Kept, quick_scope: str
 ) -> None:
