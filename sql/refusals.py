@@ -67,7 +67,7 @@ _INSTEAD = {
     "FROM <table>.segments for what is stored",
     "OPTIMIZE": "that is a Delta statement. A stream has no files to rewrite: Pravega moves events to its long-term "
     "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log, "
-    "and compact_changes(...) shortens the stream of a table of changes",
+    "compact_changes(...) the stream of a table of changes, and compact_lake(...) writes larger files of a lake",
     "compact_changes": "its rows are its events, none of which replaces another. CALL "
     "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'",
     "VACUUM": "that is a Delta statement. A stream leaves no unused files. The table properties "
