@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool, begin: 
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
     silence_query_contexts()
 
+    from py4j.protocol import Py4JNetworkError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -118,7 +120,8 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool, begin: 
         return _report_failure(path, str(error))
     finally:
         if not has_ended(spark):
-            spark.stop()
+            with suppress(Py4JNetworkError, OSError):  # its JVM has ended by itself meanwhile
+                spark.stop()
 
 
 def _describe_next_run(
