@@ -76,7 +76,9 @@ class FormatTraits:
     """Whether its events are changes of rows."""
 
 
-READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL)
+OF_LAKE: tuple[o.Option[Any], ...] = (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL)
+"""Table properties about the lake of a table."""
+READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, *OF_LAKE)
 """Table properties that are no traits of the format: they apply to scans and to the lake."""
 
 

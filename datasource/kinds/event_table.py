@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import TableSettings
+from pyspark_pravega.sql.table_settings import OF_LAKE, TableSettings
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
@@ -128,7 +128,7 @@ class EventTable(EventRows):
         if o.LAKE.key in settings.scan_properties:
             make_lake_schema(columns)
             return settings
-        for option in (o.LAKE_KEEP, o.TIER_INTERVAL):
+        for option in OF_LAKE:
             if option.key in settings.scan_properties:
                 raise InvalidOptionError(f"'{option.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
         return settings

@@ -16,7 +16,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
-from pyspark_pravega.sql.table_settings import TableSettings
+from pyspark_pravega.sql.table_settings import OF_LAKE, TableSettings
 
 from ..commit_log.commit_log import CommitLog
 from ..insert.plain_task import PlainSpec, PlainWriter
@@ -77,7 +77,7 @@ class TableKind(OpenTable, ABC):
 
         Raises InvalidOptionError for settings that do not fit the columns, or tables of this kind.
         """
-        for option in (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL):
+        for option in OF_LAKE:
             if option.key in settings.scan_properties:
                 raise InvalidOptionError(
                     f"'{option.key}' does not apply: only a table whose rows are its events can have a lake. Leave it "

@@ -17,6 +17,7 @@ from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError, Sc
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, is_internal
 from pyspark_pravega.sql.option_types import find_matches
+from pyspark_pravega.sql.table_settings import OF_LAKE
 
 from .hidden_columns import ORIGIN_COLUMNS
 from .stream_table import KindName, StreamTable, TableName
@@ -223,7 +224,7 @@ def _find_common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
     """Return the properties that count for all members; each has a lake of its own."""
     listed = [{**member.scan_properties} for member in members]
     for properties in listed:
-        for option in (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL):
+        for option in OF_LAKE:
             properties.pop(option.key, None)
     for member, properties in zip(members, listed, strict=True):
         if properties != listed[0]:
