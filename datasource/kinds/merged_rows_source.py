@@ -122,6 +122,8 @@ class MergedSource(StreamSource):
 
         A first micro-batch that is repeated may have another start by now: its end `until` says where it began.
         """
+        if not self._options.is_set(o.CONSUMER):
+            return
         begins = {} if until is None else {name: one.begin for name, one in until.offsets.items()}
         cuts = [
             one.cut if (begin := begins.get(name)) is None else StreamCut(one.cut.stream, begin)
