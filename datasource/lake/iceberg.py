@@ -5,7 +5,7 @@ Only this folder knows pyiceberg, which is imported when a table with a lake is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import groupby
@@ -26,6 +26,7 @@ from .lake_files import Expression, LakeFile, list_files, make_expression
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.snapshots import Snapshot
 
 FileIO: TypeAlias = Any
 """What reads and writes the files of a lake, as pyiceberg has it."""
@@ -126,10 +127,8 @@ class LakeTable:
     def snapshot(self) -> LakeSnapshot:
         """Return what the table consists of."""
         current = self._table.current_snapshot()
-        summary: Any = {} if current is None or current.summary is None else current.summary.additional_properties
-        totals = [
-            int(summary.get(f"total-{name}", 0)) for name in ("records", "data-files", "files-size", "delete-files")
-        ]
+        summary, names = _read_summary(current), ("records", "data-files", "files-size", "delete-files")
+        totals = [int(summary.get(f"total-{name}", 0)) for name in names]
         if current is None:
             return LakeSnapshot(None, None, *totals)
         return LakeSnapshot(current.snapshot_id, current.timestamp_ms * 1000, *totals)
@@ -140,7 +139,7 @@ class LakeTable:
         The moment is in milliseconds since 1970. Returns None if no snapshot is left that is so old.
         """
         for snapshot in sorted(self._table.snapshots(), key=lambda one: one.timestamp_ms, reverse=True):
-            summary: Any = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            summary = _read_summary(snapshot)
             if snapshot.timestamp_ms <= moment and _VERSION in summary:
                 return int(summary[_VERSION]), StreamCut.from_text(summary[_CUT])
         return None
@@ -198,9 +197,9 @@ class LakeTable:
             )
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise LakeError if another program has ever dropped or renamed a column of the lake, or a field in it.
+        """Raise LakeError if another program has dropped or renamed one of the columns, or a field in one of them.
 
-        A file has them under the names of the time when it was written, and is read by these.
+        A file has the names that columns had when it was written, and is read by these.
         """
         schema, top = self._table.schema(), {*columns, *OF_PLACE}
         names = {schema.find_field(name).field_id: name for name in schema.column_names}
@@ -347,3 +346,8 @@ class LakeTable:
                 with errors_of_lake(self.name):
                     self._table.refresh()
                 self.__dict__.pop("history", None)
+
+
+def _read_summary(snapshot: Snapshot | None) -> Mapping[str, str]:
+    """Return the properties of a snapshot; none without a snapshot, or if it has no summary."""
+    return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties

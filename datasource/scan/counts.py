@@ -2,8 +2,8 @@
 
 Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
 it has values holds no rows of the table: `PythonReaders.java` removes it, and adds the values up. The column has bits,
-because it comes with every row, and nulls of numbers would take 8 bytes each. Each number that is not 0 has 48 of them,
-from the lowest on, of which the first three are its place among the counts: more bits are more rows for Spark.
+because it comes with every row, and nulls of numbers would take 8 bytes each. Each number that is not 0 takes 48 bits,
+the lowest first: three for its place among the counts, 45 for its value. Spark gets a row for each bit.
 """
 
 from __future__ import annotations
