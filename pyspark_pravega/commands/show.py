@@ -89,18 +89,17 @@ def _read_options(_context: click.Context, _parameter: click.Parameter, listed: 
     return {key: value for key, _, value in (text.partition("=") for text in listed)}
 
 
-_COLUMNS = click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these; hidden ones too.")
-_OPTIONS = click.option(
-    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", callback=_read_options, help="Read option."
-)
+def _add_read_options(function: Callable[..., None]) -> Callable[..., None]:
+    read_option = click.option(
+        "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", callback=_read_options, help="Read option."
+    )
+    column = click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these; hidden too.")
+    return click.argument("table", callback=check_table)(column(read_option(_add_options(function))))
 
 
 @show.command()
-@click.argument("table", callback=check_table)
 @click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
-@_COLUMNS
-@_OPTIONS
-@_add_options
+@_add_read_options
 def head(
     table: str,
     rows: int,
@@ -116,11 +115,8 @@ def head(
 
 
 @show.command()
-@click.argument("table", callback=check_table)
 @click.option("--from-start", is_flag=True, help="Show the rows that exist too.")
-@_COLUMNS
-@_OPTIONS
-@_add_options
+@_add_read_options
 def follow(
     table: str,
     from_start: bool,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from tests.catalog.lake.test_history_in_a_lake import (
     test_others_read_the_lake,
     tier,
 )
+from tests.catalog.lake.test_tierings import tier_at_once
 
 __all__ = [
     "test_a_stream_reads_history_and_tail_in_order",
@@ -53,17 +53,9 @@ def table(spark: SparkSession, lake: dict[str, str], scope: str) -> str:
 
 
 def test_tierings_at_once(spark: SparkSession, table: str) -> None:
-    def call(_: int) -> int:
-        try:
-            return int(tier(spark, table).rows)
-        except Exception as error:
-            assert "PRAVEGA_CONCURRENT_CHANGE" in str(error), error
-            return 0
-
     tier(spark, table)
     insert(spark, table, 300, 50)
-    with ThreadPoolExecutor(4) as threads:
-        assert sum(threads.map(call, range(4))) == 50
+    assert tier_at_once(spark, table) == 50
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(350))
 
 

@@ -54,6 +54,10 @@ class LinesSink:
                 found[place].append(int(id))
         return dict(found)
 
+    def has_taken(self, count: int) -> Callable[[], bool]:
+        """A condition: it has so many rows at least."""
+        return lambda: sum(map(len, self.rows().values())) >= count
+
 
 def writer(rows: DataFrame, sink: LinesSink) -> Any:
     return rows.writeStream.foreach(sink).outputMode("update").trigger(realTime=LONG)  # type: ignore[call-overload, no-any-return]
@@ -113,28 +117,29 @@ def table(spark: SparkSession, scope: str) -> str:
     return name
 
 
+@pytest.fixture
+def sink(tmp_path: Path) -> LinesSink:
+    (tmp_path / "rows").mkdir()
+    return LinesSink(tmp_path / "rows")
+
+
 def test_events_come_once_and_in_order_while_segments_split_and_merge(
-    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
 ) -> None:
     stream = Stream(scope, "sensor")
-    (tmp_path / "rows").mkdir()
-    sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.table(table).where("id >= 0")
-
-    def taken(count: int) -> Callable[[], bool]:
-        return lambda: sum(map(len, sink.rows().values())) >= count
 
     with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
         append(pravega, stream, 0, 100)
         scale(pravega, stream, merge=False)
-        wait_until(query, taken(100))
+        wait_until(query, sink.has_taken(100))
         append(pravega, stream, 100, 200)
         scale(pravega, stream, merge=True)
-        wait_until(query, taken(200))
+        wait_until(query, sink.has_taken(200))
     append(pravega, stream, 200, 300)
     scale(pravega, stream, merge=False)
     with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
-        wait_until(query, taken(300))
+        wait_until(query, sink.has_taken(300))
     assert sink.rows() == {f"p{place}": list(range(place, 300, 10)) for place in range(10)}
 
 
@@ -167,21 +172,16 @@ def short_batches(spark: SparkSession) -> Iterator[None]:
 
 
 def test_a_checkpoint_goes_on_in_micro_batches_and_back(
-    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
 ) -> None:
     """The sink replaces what a repeated batch has written, so each event is there once."""
     stream = Stream(scope, "sensor")
-    (tmp_path / "rows").mkdir()
-    sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.option("max-rows-per-trigger", "30").table(table)
-
-    def taken(count: int) -> Callable[[], bool]:
-        return lambda: sum(map(len, sink.rows().values())) >= count
 
     def run_in_real_time(first: int) -> None:
         append(pravega, stream, first, first + 100)
         with follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
-            wait_until(query, taken(first + 100))
+            wait_until(query, sink.has_taken(first + 100))
             wait_until(query, lambda: query.lastProgress is not None and query.lastProgress["numInputRows"] == 0)
 
     def run_in_micro_batches(first: int) -> None:
@@ -200,11 +200,9 @@ def test_a_checkpoint_goes_on_in_micro_batches_and_back(
 
 
 def test_bad_events_become_letters(
-    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
 ) -> None:
     stream = Stream(scope, "sensor")
-    (tmp_path / "rows").mkdir()
-    sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.option("dead-letter", f"{scope}/letters").table(table)
     [segment] = pravega.controller.current_segments(stream)
     with short_batches(spark), follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
@@ -218,13 +216,13 @@ def test_bad_events_become_letters(
     assert letter.event == b"no JSON"
 
 
-def test_duplicates_are_dropped(spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path) -> None:
+def test_duplicates_are_dropped(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
+) -> None:
     """With state, which takes a second stage that runs at the same time."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     stream = Stream(scope, "sensor")
-    (tmp_path / "rows").mkdir()
-    sink = LinesSink(tmp_path / "rows")
     rows = spark.readStream.table(table).dropDuplicates(["place"])
     try:
         with short_batches(spark), follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
