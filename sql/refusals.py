@@ -94,6 +94,8 @@ _INSTEAD = {
     "RENAME": "Pravega cannot rename a stream. Create a table of the new name and INSERT INTO it from the old one",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
+    "trigger(realTime)": "its transaction would be committed when a batch ends, minutes later. Set the write option "
+    "'write-mode' to 'at-least-once', which stores each row as it comes, or use another trigger",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
     "outputMode('append'), with a watermark if the query aggregates; or write into a table of changes, with a "
     "'primary-key'",

@@ -172,10 +172,9 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
 def _check_trigger(arguments: Mapping[str, str]) -> str | None:
     if _REAL_TIME.match(arguments.get("trigger", "")):
         raise UnsupportedOperationError(
-            f"'trigger' => '{arguments['trigger']}' is not supported: real-time mode writes no tables, because the "
-            "rows of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a "
-            "micro-batch begins as soon as the one before has ended; or send the rows elsewhere with "
-            "trigger(realTime='5 minutes') in Python."
+            f"'trigger' => '{arguments['trigger']}' is not supported: real-time mode is for programs, with "
+            "trigger(realTime='5 minutes') in Python. Leave 'trigger' out, and a micro-batch begins as soon as the one "
+            "before has ended."
         )
     return _check(arguments, "trigger", o.TRIGGER_OF_BATCHES)
 

@@ -100,6 +100,8 @@ class PlainWriter(DataSourceArrowWriter):
                     reached.take(batch)
                     if batch.num_rows:
                         segments.append(encoder.encode(batch), positions(batch))
+                    else:  # in real time, when no rows have come for a while
+                        segments.flush()
                 segments.flush()
                 stored = rows
             except (InvalidRowError, EventTooLargeError) as error:

@@ -93,6 +93,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
                 if _is_any_sealed(pravega, plan):
                     break
                 look = now + _LOOK_FOR_SCALING
+                yield decoder.report_reached(events.reached)  # lets a task notice that its sink has failed
             expected = follower.offset
             data = follower.read(min(until, look))
             window = events.window(data, follower.offset - len(data), expected)

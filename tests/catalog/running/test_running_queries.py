@@ -279,7 +279,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
         "'trigger' => 'often' is not valid": {"trigger": "often"},
         "or: available now": {"trigger": "once"},
-        "real-time mode writes no tables": {"trigger": "real-time 5 minutes"},
+        "real-time mode is for programs": {"trigger": "real-time 5 minutes"},
         "'output_mode' => 'replace' is not valid": {"output_mode": "replace"},
         "takes INT": {"retries": "often"},
         "cannot be named": {"name": " "},

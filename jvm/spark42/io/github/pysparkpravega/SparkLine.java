@@ -54,8 +54,10 @@ final class SparkLine {
     return CollectionConverters.asScala(all).toSeq();
   }
 
+  /** Makes the runner of a function. `atOnce`: each batch is sent by itself, and does not wait until a buffer is full. */
+  @SuppressWarnings("unchecked")
   static ArrowPythonRunner runner(MapInBatchEvaluatorFactory settings, StructType input, Map<String, SQLMetric> metrics,
-      Option<String> artifacts) {
+      Option<String> artifacts, boolean atOnce) {
     return new ArrowPythonRunner(
         settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$chainedFunc,
         settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonEvalType,
@@ -66,7 +68,12 @@ final class SparkLine {
         settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonRunnerConf,
         metrics,
         artifacts,
-        Option.empty());
+        Option.empty()) {
+      @Override
+      public int bufferSize() {
+        return atOnce ? 8 : super.bufferSize();
+      }
+    };
   }
 
   /** Returns the logged offsets of a micro-batch and their time: in some sources two batches have the same offsets. */

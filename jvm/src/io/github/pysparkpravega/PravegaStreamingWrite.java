@@ -1,10 +1,13 @@
 package io.github.pysparkpravega;
 
+import io.github.pysparkpravega.Replies.InsertBegun;
 import io.github.pysparkpravega.Requests.*;
 import java.util.Locale;
 import java.util.UUID;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -13,7 +16,9 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.streaming.RealTimeTrigger;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.streaming.Trigger;
 
 /**
  * One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number.
@@ -48,14 +53,33 @@ final class PravegaStreamingWrite implements StreamingWrite {
    */
   static String outputMode(LogicalWriteInfo info) {
     StreamExecution query = query(info.queryId());
-    return query == null ? "append" : query.outputMode().toString().toLowerCase(Locale.ROOT);
+    return query == null || hasNewRowsOnly(query.trigger(), query.logicalPlan()) ? "append"
+        : query.outputMode().toString().toLowerCase(Locale.ROOT);
+  }
+
+  /** Says whether a query appends although its output mode is update, as it always is in real-time mode. */
+  static boolean hasNewRowsOnly(Trigger trigger, LogicalPlan plan) {
+    return trigger instanceof RealTimeTrigger && !plan.exists(part -> part instanceof Aggregate);
   }
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
+    InsertBegun begun = table.service().repeat(new BeginEpoch(
         table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(), false,
-        query.id().toString(), query.runId().toString(), epoch(), outputMode(info)))));
+        query.id().toString(), query.runId().toString(), epoch(), outputMode(info)));
+    if (!isRealTime()) {
+      return new EpochWrites(batch.writers(begun));
+    }
+    PythonTask task = batch.begin(begun, info.schema());
+    if (!begun.insert().kind().equals("without transaction")) {
+      batch.abort(new WriterCommitMessage[0]);
+      table.refuse("trigger(realTime)");
+    }
+    return new EpochWrites(new RealTimeWriters(task));
+  }
+
+  private boolean isRealTime() {
+    return query.trigger() instanceof RealTimeTrigger;
   }
 
   /** Returns the number of the micro-batch that this thread runs. Spark itself tells it only to tasks and the commit. */
@@ -65,7 +89,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
-    String offsets = SparkLine.readLog(query, epoch);
+    String offsets = isRealTime() ? "" : SparkLine.readLog(query, epoch); // in real time it is written afterwards
     batch.commit((insert, again) -> new CommitEpoch(
         table.handle(), insert, PravegaBatchWrite.messagesOf(messages), again, query.id().toString(),
         query.runId().toString(), epoch, offsets, watermark(epoch)));
@@ -73,7 +97,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   /** Returns Spark's watermark during a micro-batch, in milliseconds since 1970; null if the query has none. */
   private Long watermark(long epoch) {
-    boolean has = query.logicalPlan().exists(part -> part instanceof EventTimeWatermark);
+    boolean has = !isRealTime() && query.logicalPlan().exists(part -> part instanceof EventTimeWatermark);
     return has ? SparkLine.readWatermark(query, epoch) : null;
   }
 

@@ -54,6 +54,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   private final Supplier<TableDescription> creation;
   private volatile TableDescription description;
   private volatile boolean madeForStream;
+  private volatile boolean takesNewRows;
   private volatile boolean madeByStatement;
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
@@ -285,6 +286,11 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
     return madeByStatement;
   }
 
+  /** Notes that it will be written by a query in real-time mode that replaces no rows. */
+  void noteNewRows() {
+    takesNewRows = true;
+  }
+
   void refuse(String statement) {
     String loaded = description == null ? null : description.table();
     service.call(new Refuse(ident.namespace(), ident.name(), statement, loaded));
@@ -295,7 +301,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
    * later.
    */
   void checkOutputMode(String mode) {
-    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && replacesRows())
+    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && (replacesRows() || takesNewRows))
         && !(mode.equals("complete") && hasChangesByKey())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }

@@ -64,8 +64,9 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
       int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics) {
     MapInBatchEvaluatorFactory settings = source.createMapInBatchEvaluatorFactory(
         function, name, input, output, metrics, artifacts, Option.empty());
+    boolean atOnce = rows instanceof RowsAtOnce;
     ArrowPythonRunner runner =
-        SparkLine.runner(settings, new StructType().add("struct", input), metrics, artifacts);
+        SparkLine.runner(settings, new StructType().add("struct", input), metrics, artifacts, atOnce);
     Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), Math.min(runner.maxBytesPerBatch(), MOST_BYTES));
     return runner.compute(batches, partition, TaskContext.get());
   }
@@ -102,12 +103,14 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     private final int mostRows;
     private final long mostBytes;
     private final StructType schema;
+    private final RowsAtOnce atOnce;
     private final Object[] struct = new Object[1];
     private final InternalRow wrapped = new GenericInternalRow(struct);
     private UnsafeProjection projection;
 
     Batches(Iterator<InternalRow> rows, StructType schema, int mostRows, long mostBytes) {
       this.rows = rows;
+      this.atOnce = rows instanceof RowsAtOnce live ? live : null;
       this.mostRows = mostRows;
       this.mostBytes = mostBytes;
       this.schema = schema;
@@ -126,7 +129,7 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
 
         @Override
         public boolean hasNext() {
-          return count < mostRows && bytes < mostBytes && rows.hasNext();
+          return count < mostRows && bytes < mostBytes && (atOnce == null || atOnce.canGoOn(count)) && rows.hasNext();
         }
 
         @Override

@@ -45,7 +45,11 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
     }
 
     final void send(Iterator<InternalRow> rows) {
-      reports.add(task.write(partition, CollectionConverters.asScala(rows), metrics, numbers));
+      send(CollectionConverters.asScala(rows));
+    }
+
+    final void send(scala.collection.Iterator<InternalRow> rows) {
+      reports.add(task.write(partition, rows, metrics, numbers));
     }
 
     @Override

@@ -19,9 +19,13 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 final class QueryStartChecks extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof WriteToStreamStatement start && start.sink() instanceof PravegaTable table
-        && start.trigger() instanceof ContinuousTrigger) {
-      table.refuse("trigger(continuous)");
+    if (plan instanceof WriteToStreamStatement start && start.sink() instanceof PravegaTable table) {
+      if (start.trigger() instanceof ContinuousTrigger) {
+        table.refuse("trigger(continuous)");
+      }
+      if (PravegaStreamingWrite.hasNewRowsOnly(start.trigger(), start.inputQuery())) {
+        table.noteNewRows();
+      }
     }
     return plan;
   }

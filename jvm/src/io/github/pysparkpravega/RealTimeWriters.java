@@ -1,0 +1,70 @@
+package io.github.pysparkpravega;
+
+import java.util.Iterator;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskContext$;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+
+/**
+ * Writers of real-time mode. The task waits for its next row, perhaps for minutes, so another thread gives the rows that
+ * have come to the Python worker.
+ */
+record RealTimeWriters(PythonTask task) implements DataWriterFactory {
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long taskId) {
+    return new PythonWriters.Writer(task, partition) {
+      @Override
+      public void writeAll(Iterator<InternalRow> rows) {
+        RowsAtOnce ready = new RowsAtOnce(task.input());
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        Thread reading = Thread.currentThread();
+        TaskContext context = TaskContext.get();
+        Thread sending = new Thread(() -> {
+          TaskContext$.MODULE$.setTaskContext(context);
+          try {
+            while (ready.begin()) {
+              send(ready);
+            }
+          } catch (Throwable e) {
+            failure.compareAndSet(null, e);
+            reading.interrupt(); // it may wait for a row that nobody would write
+          }
+        }, "real-time rows of partition " + partition);
+        sending.start();
+        try {
+          while (rows.hasNext()) {
+            ready.add(rows.next());
+          }
+          ready.end();
+          sending.join();
+        } catch (Throwable e) {
+          failure.compareAndSet(null, e);
+          end(sending);
+        }
+        if (failure.get() != null) {
+          throw PravegaException.unchecked(failure.get());
+        }
+      }
+
+      @Override
+      public void write(InternalRow row) {
+        throw new UnsupportedOperationException("Spark calls writeAll instead");
+      }
+    };
+  }
+
+  /** Spark takes the worker and the memory of batches back when the task ends, so the thread must have ended by then. */
+  private static void end(Thread sending) {
+    while (sending.isAlive()) {
+      sending.interrupt();
+      try {
+        sending.join(100);
+      } catch (InterruptedException e) {
+        continue; // the task ends already
+      }
+    }
+  }
+}
