@@ -19,7 +19,8 @@ from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError, UnsupportedTypeError
 from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
-from pyspark_pravega.sql.table_settings import TableSettings
+
+from .table_settings import TableSettings
 
 _KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
