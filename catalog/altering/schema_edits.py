@@ -29,12 +29,12 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, find_editable_format
 from pyspark_pravega.formats.core.format import Settings
+from pyspark_pravega.formats.core.spark_types import list_fields
 from pyspark_pravega.formats.core.spark_visitor import join_path
 
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..tables.description import list_fields
 from .column_changes import edit_columns, is_wider, list_changed_names
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructField
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.spark_types import replace_description
+from ..core.edited_columns import REVISION, EditedColumn
+from ..core.spark_types import ELEMENT, VALUE, replace_description
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .schema_to_spark import list_targets

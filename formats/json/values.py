@@ -114,7 +114,7 @@ def _read_default(node: model.Node | None) -> Any:
 def has_number_text(data_type: T.DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     parts = list_part_types(data_type)
-    if parts is not None:
+    if parts:
         return any(has_number_text(part, model.find_part(node, name), timestamps) for name, part in parts)
     if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType, T.TimeType)):
         return True
