@@ -900,6 +900,26 @@ SELF_CONTAINING: dict[str, dict[str, Any]] = {
             }
         ],
     },
+    "entries of entries": {
+        "name": "Se",
+        "fields": [
+            {
+                "name": "n",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "E",
+                        "connect.internal.type": "MapEntry",
+                        "fields": [
+                            {"name": "key", "type": "int"},
+                            {"name": "value", "type": {"type": "array", "items": "E"}},
+                        ],
+                    },
+                },
+            }
+        ],
+    },
 }
 
 
