@@ -32,8 +32,7 @@ from ...core.columns import Misfit
 from ...core.format import Layout, Settings
 from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
-from ...core.times_of_day import UNITS as CLOCK_UNITS
-from ...core.times_of_day import find_wrong_times
+from ...core.times_of_day import UNITS, find_wrong_times
 from ...core.writing import BINARY, BatchEncoder, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
@@ -41,7 +40,7 @@ from ...json.writing import JsonEncoder
 from ..encodings.settings import BASE64, HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
 from ..encodings.times import divide_down
-from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
+from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 WriteRows = Callable[[pa.RecordBatch], pa.LargeBinaryArray]
 
@@ -177,7 +176,8 @@ class RowDocuments:
         if isinstance(data_type, T.DateType):
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, T.TimestampNTZType):
-            return _convert_to_units(array.view(pa.int64()), unit)
+            micros, factor = array.view(pa.int64()), UNITS[unit] // 1000
+            return divide_down(micros, factor) if factor else pc.multiply_checked(micros, 1000)
         if isinstance(data_type, T.TimeType):
             return _count_times(array, data_type, unit)
         if isinstance(data_type, T.DecimalType) and self._decimal != "double":
@@ -210,16 +210,6 @@ def _make_offsets(lists: pa.Array) -> pa.Array:
     return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
 
 
-def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
-    """Convert microseconds to whole units, rounded down."""
-    factor = UNITS[unit]
-    if factor == 0:
-        return pc.multiply_checked(micros, 1000)
-    if factor == 1:
-        return micros
-    return divide_down(micros, factor)
-
-
 def _has_times(field: T.StructField) -> bool:
     return any(isinstance(leaf, T.TimeType) for leaf in iterate_leaf_types(field.dataType))
 
@@ -230,7 +220,7 @@ def _count_times(array: pa.Array, data_type: T.TimeType, unit: str) -> pa.Array:
     for wrong, words in find_wrong_times(nanos, data_type):
         if wrong.any():
             raise Misfit(words)
-    counts, rest = np.divmod(nanos, CLOCK_UNITS[unit])
+    counts, rest = np.divmod(nanos, UNITS[unit])
     if rest.any():
         raise Misfit(f"a time of day with more digits than its unit '{unit}' has; change '{TIME_UNITS}'")
     return pa.array(counts, pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False))
