@@ -188,13 +188,8 @@ def _make_origins(block: Mapping[str, pa.Array], names: Sequence[str]) -> pa.Arr
     coded = [block[name].dictionary_encode() for name in names]
     if all(len(one.dictionary) == 1 and not one.null_count for one in coded):
         text = "/".join(str(one.dictionary[0].as_py()) for one in coded)
-        return _repeat(text.encode(), len(coded[0]))
+        return pa.repeat(text, len(coded[0]))
     return pc.binary_join_element_wise(*(_write_text(block[name]) for name in names), "/")
-
-
-def _repeat(text: bytes, count: int) -> pa.Array:
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
-    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
 
 
 def _replace_one_by_one(source: pa.StructArray, rows: Numbers, arrays: dict[str, pa.Array]) -> None:

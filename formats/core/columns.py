@@ -276,19 +276,7 @@ def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
 
 def describe_kind(value: object) -> str:
     """Return the kind of a parsed value in the words of JSON, for messages."""
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int):
-        return "an integer"
-    if isinstance(value, (float, NumberText)):
-        return "a number with a fraction or exponent"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, list):
-        return "an array"
-    if isinstance(value, dict):
-        return "an object"
-    return "null"
+    return _KINDS.get(type(value), "null")
 
 
 NumberText = bytes
@@ -296,6 +284,16 @@ NumberText = bytes
 JSON value is: they are cheap to make from a text, easy to distinguish from a string, and `float` accepts them."""
 NEGATIVE_ZERO = NumberText(b"-0")
 """This very object is the whole number -0 of JSON: -0.0 in a column of floats, and 0 in all others."""
+
+
+_KINDS = {
+    bool: "a boolean",
+    int: "an integer",
+    **dict.fromkeys((float, NumberText), "a number with a fraction or exponent"),
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
 
 
 def find_column(option: str, name: str, columns: StructType) -> StructField:
