@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import InvalidOptionError
+
+Kind = TypeVar("Kind")
 
 Rows = npt.NDArray[np.int64]
 """For each value the number of its event; all values of a list belong to the same event."""
@@ -225,9 +227,7 @@ class ListColumn(Column):
 
     def as_list(self, value: Any) -> list[Any]:
         """Return the list that a parsed value stands for. Raises Misfit if it is not a list."""
-        if type(value) is list:
-            return value
-        raise Misfit(f"expected an array, found {describe_kind(value)}")
+        return expect_type(value, list, "an array")
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
@@ -246,12 +246,9 @@ class MapColumn(Column):
         self.value_nullable = value_nullable
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        maps = []
-        for value, row in zip(values, rows, strict=True):
-            if value is not None and type(value) is not dict:
-                self.note_misfit(row, f"expected an object, found {describe_kind(value)}", problems)
-                value = None
-            maps.append(value)
+        maps = values
+        if set(map(type, values)) != {dict}:
+            maps = self.convert_each(lambda value: expect_type(value, dict, "an object"), values, rows, problems)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
         owners = np.repeat(rows, lengths)
         present = [value for value in maps if value]
@@ -272,6 +269,13 @@ def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
         return pa.array(offsets)
     missing = np.fromiter((value is None for value in values), np.bool_, len(values))
     return pa.array(offsets, mask=np.append(missing, False))
+
+
+def expect_type(value: Any, kind: type[Kind], expected: str) -> Kind:
+    """Return a parsed value that has a type. Raises Misfit for any other, saying what was expected."""
+    if type(value) is not kind:
+        raise Misfit(f"expected {expected}, found {describe_kind(value)}")
+    return value
 
 
 def describe_kind(value: object) -> str:

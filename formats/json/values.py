@@ -18,11 +18,10 @@ from ..core.columns import (
     Leaf,
     ListColumn,
     MapColumn,
-    Misfit,
     NumberText,
     StructColumn,
     StructMember,
-    describe_kind,
+    expect_type,
 )
 from ..core.scalars import (
     check_boolean,
@@ -175,9 +174,7 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
 
 def _make_binary(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bytes:
-        if type(value) is not str:
-            raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
-        return decode_base64(value)
+        return decode_base64(expect_type(value, str, "a base64 string"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else read_base64(value) for value in values], pa.binary())
@@ -200,9 +197,7 @@ def _make_moment(path: str, data_type: T.DataType) -> Column:
 
 def _make_time(path: str, data_type: T.DataType) -> Column:
     def read(value: Any) -> int:
-        if type(value) is not str:
-            raise Misfit(f"expected a time of day as a string, found {describe_kind(value)}")
-        return parse_time_of_day(value)
+        return parse_time_of_day(expect_type(value, str, "a time of day as a string"))
 
     return make_time_column(path, data_type, read, ("clock", 0, True, False))
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import Leaf, Misfit, describe_kind
+from ...core.columns import Leaf, Misfit, expect_type
 from ...core.scalars import check_characters, decode_base64, name_special_float, shorten_value, write_json
 from ...json.variants import encode_variant, parse_variant
 from ..feed import OWN_CONNECTOR
@@ -93,9 +93,7 @@ def _make_base64_column(cell: Cell) -> Leaf:
     def convert_one(value: Any) -> str:
         if type(value) is bytes and cell.raw:
             return base64.b64encode(value).decode("ascii")
-        if type(value) is not str:
-            raise Misfit(f"expected bytes, found {describe_kind(value)}")
-        return check_characters(value)
+        return check_characters(expect_type(value, str, "bytes"))
 
     return Leaf(cell.path, pa.string(), convert_one, kinds=_TEXTS, native=("leaf",))
 
@@ -154,9 +152,7 @@ def make_binary_column(cell: Cell) -> Leaf:
     def convert_one(value: Any) -> bytes:
         if raw and type(value) is bytes:
             return value
-        if type(value) is not str:
-            raise Misfit(f"expected a string that encodes bytes, found {describe_kind(value)}")
-        return decode(value)
+        return decode(expect_type(value, str, "a string that encodes bytes"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else decode(value) for value in values], pa.binary())

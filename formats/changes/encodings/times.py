@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import Leaf, Misfit, describe_kind
+from ...core.columns import Leaf, Misfit, describe_kind, expect_type
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros, format_date_of_any_year
 from ...core.times_of_day import UNITS, count_nanos, make_time_column, parse_time_of_day
 from .matrix import Reading
@@ -70,8 +70,8 @@ def make_date_column(cell: Cell) -> Leaf:
         valid_ranges = _DAYS_OF_POSTGRES
 
     def convert_one(value: Any) -> int | None:
-        if plain and type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
+        if plain:
+            return _parse_days(expect_type(value, str, "a date as a string"))
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
@@ -82,9 +82,7 @@ def make_date_column(cell: Cell) -> Leaf:
                 "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', otherwise "
                 "declare it as STRING"
             )
-        if type(value) is not str:
-            raise Misfit(f"expected days since 1970 or a date, found {describe_kind(value)}")
-        return _parse_days(value)
+        return _parse_days(expect_type(value, str, "days since 1970 or a date"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
@@ -149,9 +147,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
             if micros is None and assumed:
                 raise Misfit(_TOO_LARGE.format(value))
             return micros
-        if type(value) is not str:
-            raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
-        return read_database_timestamp(value)
+        return read_database_timestamp(expect_type(value, str, "a whole number or a timestamp as a string"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values)) - {_NONE}
@@ -197,9 +193,8 @@ def make_clock_column(cell: Cell) -> Leaf:
             if unit is None:
                 raise Misfit(unknown.format(value))
             return count_nanos(value, UNITS[unit])
-        if type(value) is not str:
-            raise Misfit(f"expected a whole number or a time of day as a string, found {describe_kind(value)}")
-        return parse_time_of_day(value.removesuffix("Z") if utc else value)
+        text = expect_type(value, str, "a whole number or a time of day as a string")
+        return parse_time_of_day(text.removesuffix("Z") if utc else text)
 
     nanos = 0 if unit is None else UNITS[unit]
     return make_time_column(cell.path, cell.data_type, read, ("clock", nanos, True, utc))
