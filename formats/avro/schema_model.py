@@ -118,11 +118,6 @@ class Union(Node):
     branches: list[Node]
 
     @property
-    def nullable(self) -> bool:
-        """Return whether one of the branches is null."""
-        return self.null_number is not None
-
-    @property
     def null_number(self) -> int | None:
         """Return the number of the branch that is null; None if there is none."""
         return next((number for number, branch in enumerate(self.branches) if is_null(branch)), None)
@@ -152,7 +147,7 @@ def find_time_unit(logical: object, base: str) -> str | None:
 def split_null(node: Node) -> tuple[list[Node], bool]:
     """Return the types that a value may have, and whether it may be null."""
     if isinstance(node, Union):
-        return node.not_null, node.nullable
+        return node.not_null, node.null_number is not None
     return ([], True) if is_null(node) else ([node], False)
 
 
@@ -235,12 +230,9 @@ class _Parser:
         kind = value.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, where)
-        if kind == "record" or kind == "error":
-            return self._record(value, namespace, where)
-        if kind == "enum":
-            return self._enum(value, namespace, where)
-        if kind == "fixed":
-            return self._parse_fixed(value, namespace, where)
+        named = {"record": self._record, "error": self._record, "enum": self._enum, "fixed": self._parse_fixed}
+        if kind in named:
+            return named[kind](value, namespace, where)
         if kind == "array":
             if "items" not in value:
                 _refuse(where, "an array without 'items'")

@@ -116,21 +116,10 @@ def _read_binlog_position(source: Mapping[str, Any], time: int | None) -> Positi
 
 
 SOURCE_TYPE = pa.struct(
-    [
-        ("connector", pa.string()),
-        ("name", pa.string()),
-        ("db", pa.string()),
-        ("ts_ms", pa.int64()),
-        ("ts_us", pa.int64()),
-        ("lsn", pa.int64()),
-        ("file", pa.string()),
-        ("pos", pa.int64()),
-        ("row", pa.int64()),
-        ("server_id", pa.int64()),
-        ("change_lsn", pa.string()),
-        ("event_serial_no", pa.int64()),
-        ("scn", pa.string()),
-    ]
+    {
+        **dict.fromkeys("connector name db file change_lsn scn".split(), pa.string()),
+        **dict.fromkeys("ts_ms ts_us lsn pos row server_id event_serial_no".split(), pa.int64()),
+    }
 )
 """The members of a source block that define the position. Blocks with other types there are read one by one."""
 

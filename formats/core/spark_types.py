@@ -134,22 +134,9 @@ def can_hold_number(wide: T.DataType, narrow: T.DataType) -> bool:
     return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
+_OTHERS = (T.BooleanType(), T.StringType(), T.BinaryType(), T.DateType(), T.TimestampType(), T.TimestampNTZType())
 _PLAIN: dict[str, T.DataType] = {
-    plain.simpleString(): plain
-    for plain in (
-        T.BooleanType(),
-        T.ByteType(),
-        T.ShortType(),
-        T.IntegerType(),
-        T.LongType(),
-        T.FloatType(),
-        T.DoubleType(),
-        T.StringType(),
-        T.BinaryType(),
-        T.DateType(),
-        T.TimestampType(),
-        T.TimestampNTZType(),
-    )
+    plain.simpleString(): plain for plain in (*(kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)), *_OTHERS)
 }
 _WITH_LENGTH = re.compile(r"(char|varchar)\((\d{1,9})\)")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")

@@ -10,7 +10,7 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError, shorten
 
-from .spark_types import ELEMENT, KEY, VALUE, list_fields
+from .spark_types import ELEMENT, VALUE, list_fields
 
 Result = TypeVar("Result")
 
@@ -91,10 +91,8 @@ class SparkTypeVisitor(ABC, Generic[Result]):
         if isinstance(data_type, T.MapType):
             key = data_type.keyType
             if not isinstance(key, T.StringType) and self.any_keys:
-                members_of_entry = [
-                    self.visit(part, join_path(path, name)) for name, part in ((KEY, key), (VALUE, data_type.valueType))
-                ]
-                return self.entries(data_type, path, *members_of_entry)
+                parts = [self.visit(part.dataType, join_path(path, part.name)) for part in list_fields(data_type)]
+                return self.entries(data_type, path, *parts)
             if not isinstance(key, T.StringType) or not key.isUTF8BinaryCollation():
                 self.refuse(
                     data_type,
@@ -122,15 +120,15 @@ def _describe_type(data_type: T.DataType) -> str:
 
 
 WHY_UNSUPPORTED: dict[str, str] = {
-    "CalendarIntervalType": "it has no type for intervals; cast to string, or store a number",
-    "DayTimeIntervalType": "it has no type for intervals; cast to string, or store a number",
-    "YearMonthIntervalType": "it has no type for intervals; cast to string, or store a number",
+    **dict.fromkeys(
+        ("CalendarIntervalType", "DayTimeIntervalType", "YearMonthIntervalType"),
+        "it has no type for intervals; cast to string, or store a number",
+    ),
     "NullType": "a column that is always null has no type to write; cast it to one",
     "VariantType": "use format json or debezium-json, or cast it to string with to_json, or to the type it holds",
     "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
     "TimeType": "times of day have at most 6 digits after the seconds there; use TIME(6), or cast it to string",
-    "GeometryType": "store st_asbinary(column) as binary",
-    "GeographyType": "store st_asbinary(column) as binary",
+    **dict.fromkeys(("GeometryType", "GeographyType"), "store st_asbinary(column) as binary"),
 }
 
 

@@ -23,12 +23,9 @@ _LOGICAL_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
     "time-millis": "org.apache.kafka.connect.data.Time",
     "time-micros": "io.debezium.time.MicroTime",
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
-    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    **dict.fromkeys(("timestamp-millis", "local-timestamp-millis"), "org.apache.kafka.connect.data.Timestamp"),
+    **dict.fromkeys(("timestamp-micros", "local-timestamp-micros"), "io.debezium.time.MicroTimestamp"),
+    **dict.fromkeys(("timestamp-nanos", "local-timestamp-nanos"), "io.debezium.time.NanoTimestamp"),
     "uuid": "io.debezium.data.Uuid",
 }
 """The semantic types that Avro's logical types stand for."""
