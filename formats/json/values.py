@@ -13,16 +13,7 @@ import pyspark.sql.types as T
 from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import find_arrow_type
-from ..core.columns import (
-    Column,
-    Leaf,
-    ListColumn,
-    MapColumn,
-    NumberText,
-    StructColumn,
-    StructMember,
-    expect_type,
-)
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, NumberText, StructColumn, StructMember, expect_type
 from ..core.scalars import (
     check_boolean,
     check_integer,

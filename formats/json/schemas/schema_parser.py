@@ -264,9 +264,5 @@ def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
     return (_FORMATS[formats.pop()] if len(formats) == 1 else T.StringType()), True
 
 
-_PLAIN: Mapping[str, T.DataType] = {
-    "boolean": T.BooleanType(),
-    "integer": T.LongType(),
-    "number": T.DoubleType(),
-}
+_PLAIN: Mapping[str, T.DataType] = {"boolean": T.BooleanType(), "integer": T.LongType(), "number": T.DoubleType()}
 _FORMATS = {"date": T.DateType(), "date-time": T.TimestampType()}
