@@ -47,12 +47,12 @@ class Problems:
         self.reasons.setdefault(int(row), reason)
 
 
+@dataclass(eq=False)
 class Column(ABC):
     """Builds the array of one column."""
 
-    def __init__(self, path: str, arrow_type: pa.DataType) -> None:
-        self.path = path
-        self.type = arrow_type
+    path: str
+    type: pa.DataType
 
     @abstractmethod
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
@@ -211,13 +211,12 @@ class StructColumn(Column):
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
 
 
+@dataclass(eq=False)
 class ListColumn(Column):
     """Builds a list. `element_nullable` says whether its elements may be null."""
 
-    def __init__(self, path: str, arrow_type: pa.ListType, element: Column, element_nullable: bool) -> None:
-        super().__init__(path, arrow_type)
-        self.element = element
-        self.element_nullable = element_nullable
+    element: Column
+    element_nullable: bool
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         lists, lengths, offsets = self._bounds(values, rows, problems)
@@ -236,14 +235,13 @@ class ListColumn(Column):
         return [value for value in values if value is not None], lengths, make_list_offsets(values, lengths)
 
 
+@dataclass(eq=False)
 class MapColumn(Column):
     """Builds a map with string keys, parsed as a dict."""
 
-    def __init__(self, path: str, arrow_type: pa.MapType, key: Column, value: Column, value_nullable: bool) -> None:
-        super().__init__(path, arrow_type)
-        self.key = key
-        self.value = value
-        self.value_nullable = value_nullable
+    key: Column
+    value: Column
+    value_nullable: bool
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         maps = values

@@ -57,6 +57,11 @@ def check_characters(text: str) -> str:
     return text
 
 
+def read_anything(value: Any) -> str:
+    """Return a string as it is, and another value as its JSON text. Raises Misfit as `check_characters` does."""
+    return check_characters(value if type(value) is str else write_json(value))
+
+
 def check_boolean(value: Any) -> bool:
     """Return a JSON value that is true or false. Raises Misfit for any other."""
     return expect_type(value, bool, "true or false")

@@ -22,12 +22,12 @@ from ..core.scalars import (
     convert_floats,
     decode_base64,
     make_moment_column,
+    read_anything,
     read_base64,
     read_days,
     read_decimal,
     read_floating,
     read_micros,
-    write_json,
 )
 from ..core.spark_visitor import find_map_without_string_keys, join_path, list_part_types
 from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
@@ -125,10 +125,7 @@ def _make_string(path: str) -> Column:
 
 
 def _make_anything(path: str) -> Column:
-    def convert_one(value: Any) -> str:
-        return check_string(value if type(value) is str else write_json(value))
-
-    return Leaf(path, pa.string(), convert_one, kinds=_STRINGS, native=("anything",))
+    return Leaf(path, pa.string(), read_anything, kinds=_STRINGS, native=("anything",))
 
 
 def _make_boolean(path: str, data_type: T.DataType) -> Column:
