@@ -15,10 +15,10 @@ from pyspark_pravega.sql import options as o
 
 from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import HIDDEN_COLUMNS
-from .tables.loading import read_declared_settings
 from .tables.merged_table import STREAM_COLUMN, Member, MemberChoice, add_stream_column, merge_tables
 from .tables.stored_properties import find_promised_key, read_own_properties
 from .tables.stream_table import FIXED_COLUMNS, StreamTable, TableName, find_kind_of_format
+from .tables.table_settings import read_table_settings
 
 
 def load_table_of_options(
@@ -98,7 +98,7 @@ def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema
     stream, version = name.stream, options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
         return load(pravega, stream, name.part, schema_version=version).table
-    settings = read_declared_settings(options)
+    settings = read_table_settings(options)
     configuration = pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     promised = find_promised_key(read_own_properties(configuration.tags))
     if promised is not None and settings.routing_key is not None:

@@ -21,10 +21,6 @@ Made = TypeVar("Made")
 Spec = Any
 """Describes a column or a plan as nested dicts and sequences, which `native/src/spec.rs` reads."""
 
-
-NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
-"""Writes the payload of each value; returns None if the encoder in Python must do it."""
-
 NATIVE_PIECE_EVENTS = 65_536
 NATIVE_PIECE_BYTES = 16 << 20
 """Events and bytes per call. No Python objects are made of them, so pieces may be larger than the reference reads."""
@@ -109,19 +105,3 @@ def merge_with_reference(
         pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
         for column, ours in enumerate(accepted)
     ]
-
-
-def make_json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
-    """Return a writer of JSON documents, with `header` before each; None if there is no native encoder for the schema.
-
-    `plan` may raise Unplanned.
-    """
-    encoder = make_natively(lambda module: module.JsonEncoder(plan(), header), "JSON is encoded")
-    if encoder is None:
-        return None
-
-    def write(values: pa.Array) -> pa.LargeBinaryArray | None:
-        written = encoder.encode(values)
-        return None if written is None else pa.array(written)
-
-    return write

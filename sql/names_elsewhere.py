@@ -8,30 +8,25 @@ is suggested for any unknown one.
 from __future__ import annotations
 
 OURS = {
-    "startingoffsets": "start-stream-cut",
-    "startingposition": "start-stream-cut",
-    "endingoffsets": "end-stream-cut",
-    "kafka.bootstrap.servers": "controller-uri",
-    "subscribe": "stream",
-    "topic": "stream",
-    "topics": "streams",
-    "topicspattern": "pattern",
-    "kafka.group.id": "consumer",
-    "groupidprefix": "consumer",
-    "subscriptionname": "consumer",
-    "predefinedsubscription": "consumer",
-    "service.url": "controller-uri",
-    "admin.url": "controller-uri",
-    "startingtime": "start-timestamp",
-    "stream-from-timestamp": "start-timestamp",
-    "start-snapshot-id": "start-version",
-    "end-snapshot-id": "end-version",
-    "streaming-max-rows-per-micro-batch": "max-rows-per-trigger",
-    "streaming-max-files-per-micro-batch": "max-bytes-per-trigger",
-    "split-size": "max-bytes-per-task",
-    "compression": "codec",
-    "key": "routing-key",
-    "partitionby": "routing-key",
+    key: ours
+    for ours, keys in {
+        "start-stream-cut": "startingoffsets startingposition",
+        "end-stream-cut": "endingoffsets",
+        "controller-uri": "kafka.bootstrap.servers service.url admin.url",
+        "stream": "subscribe topic",
+        "streams": "topics",
+        "pattern": "topicspattern",
+        "consumer": "kafka.group.id groupidprefix subscriptionname predefinedsubscription",
+        "start-timestamp": "startingtime stream-from-timestamp",
+        "start-version": "start-snapshot-id",
+        "end-version": "end-snapshot-id",
+        "max-rows-per-trigger": "streaming-max-rows-per-micro-batch",
+        "max-bytes-per-trigger": "streaming-max-files-per-micro-batch",
+        "max-bytes-per-task": "split-size",
+        "codec": "compression",
+        "routing-key": "key partitionby",
+    }.items()
+    for key in keys.split()
 }
 """Keys of others, with our key for the same thing."""
 
@@ -56,24 +51,17 @@ _CLIENT = (
 )
 _VERSIONS = "Versions are read by a table's name: SELECT ... FROM table VERSION AS OF"
 _INSTEAD = {
-    "path": BY_OPTIONS,
-    "table": BY_OPTIONS,
-    "ignoredeletes": _NO_CHANGES,
-    "ignorechanges": _NO_CHANGES,
-    "skipchangecommits": _NO_CHANGES,
-    "streaming-skip-delete-snapshots": _NO_CHANGES,
-    "streaming-skip-overwrite-snapshots": _NO_CHANGES,
-    "readchangefeed": _CHANGES,
-    "readchangedata": _CHANGES,
+    **dict.fromkeys(("path", "table"), BY_OPTIONS),
+    **dict.fromkeys(("ignoredeletes", "ignorechanges", "skipchangecommits"), _NO_CHANGES),
+    **dict.fromkeys(("streaming-skip-delete-snapshots", "streaming-skip-overwrite-snapshots"), _NO_CHANGES),
+    **dict.fromkeys(("readchangefeed", "readchangedata"), _CHANGES),
     "maxrecordsperpartition": _SEGMENTS,
     "assign": "A query reads all segments: leave the option out. Conditions on the routing key read only those that "
     "may hold it, and _segment is a hidden column.",
     "startingoffsetsbytimestampstrategy": "Leave it out: a read begins with the first version that was published from "
     "its time on.",
     "includeheaders": "Events of Pravega have no headers: leave the option out.",
-    "kafkaconsumer.polltimeoutms": _CLIENT,
-    "fetchoffset.numretries": _CLIENT,
-    "fetchoffset.retryintervalms": _CLIENT,
+    **dict.fromkeys(("kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms"), _CLIENT),
     "snapshot-id": f"{_VERSIONS} 3.",
     "tag": f"{_VERSIONS} 'tag'.",
     "branch": f"A stream has no branches. {_VERSIONS} 'tag'.",
@@ -84,11 +72,11 @@ _INSTEAD = {
 REMARKS = {
     "startingoffsets": "'earliest' and 'latest' are valid here too; instead of offsets, give a stream cut from the "
     "metadata table stream_cuts.",
-    "subscribe": "The name of a table says it already: leave it out there.",
-    "topic": "The name of a table says it already: leave it out there.",
+    **dict.fromkeys(("subscribe", "topic"), "The name of a table says it already: leave it out there."),
     "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
-    "groupidprefix": "A query keeps its position in its checkpoint: leave the option out.",
-    "kafka.group.id": "A query keeps its position in its checkpoint: leave the option out.",
+    **dict.fromkeys(
+        ("groupidprefix", "kafka.group.id"), "A query keeps its position in its checkpoint: leave the option out."
+    ),
 }
 """A remark on keys that have a counterpart."""
 
@@ -99,19 +87,15 @@ def find_replacement(key: str) -> str | None:
 
 
 METADATA_TABLES = {
-    "snapshots": "history",
-    "metadata_log_entries": "history",
-    "refs": "tags",
-    "files": "segments",
-    "all_files": "segments",
-    "data_files": "segments",
-    "all_data_files": "segments",
-    "entries": "segments",
-    "manifests": "segments",
-    "partitions": "segments",
-    "offsets": "stream_cuts",
-    "consumer_groups": "consumers",
-    "groups": "consumers",
+    name: ours
+    for ours, names in {
+        "history": "snapshots metadata_log_entries",
+        "tags": "refs",
+        "segments": "files all_files data_files all_data_files entries manifests partitions",
+        "stream_cuts": "offsets",
+        "consumers": "consumer_groups groups",
+    }.items()
+    for name in names.split()
 }
 """Iceberg metadata tables, and Kafka terms, with the metadata table here that shows the same."""
 
@@ -123,14 +107,10 @@ _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and 
 PROCEDURES = {
     "expire_snapshots": "truncate_stream removes old events, and so do the table properties 'retention.type' and "
     "'retention.minimum'.",
-    "rewrite_data_files": _FILES,
-    "rewrite_position_delete_files": _FILES,
+    **dict.fromkeys(("rewrite_data_files", "rewrite_position_delete_files", "remove_orphan_files"), _FILES),
     "rewrite_manifests": "compact_history shortens the commit log.",
-    "remove_orphan_files": _FILES,
-    "rollback_to_snapshot": _GROWS,
-    "rollback_to_timestamp": _GROWS,
-    "set_current_snapshot": _GROWS,
-    "cherrypick_snapshot": _GROWS,
+    **dict.fromkeys(("rollback_to_snapshot", "rollback_to_timestamp"), _GROWS),
+    **dict.fromkeys(("set_current_snapshot", "cherrypick_snapshot"), _GROWS),
     "create_changelog_view": "Changes are read with SELECT ... FROM table CHANGES FROM VERSION 1.",
     "register_table": "CREATE TABLE makes a table of a stream that exists already.",
     "fast_forward": "A stream has no branches; create_tag gives a version a name.",

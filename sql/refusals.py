@@ -102,18 +102,19 @@ _INSTEAD = {
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
     f"{_BY_KEY}",
-    "Writing with 'insert.conflict'='fail' without the adapter's jar": _ADAPTER,
-    "readStream without the adapter's jar": _ADAPTER,
-    "writeStream without the adapter's jar": _ADAPTER,
-    "option('changes', 'true') without the adapter's jar": _ADAPTER,
+    **{
+        f"{use} without the adapter's jar": _ADAPTER
+        for use in ("Writing with 'insert.conflict'='fail'", "readStream", "writeStream", "option('changes', 'true')")
+    },
     "ANALYZE TABLE ... PARTITION": "a stream has no SQL partitions. Leave PARTITION out",
     "ANALYZE TABLE ... FOR COLUMNS": "column statistics are not kept. Leave the statement out; Spark plans with the "
     "bytes that a query reads",
     "LOAD DATA": "a stream takes rows, not files. Read the files with Spark, and write the rows: INSERT INTO <table> "
     "SELECT * FROM parquet.`<path>`",
-    "MSCK REPAIR TABLE": "a stream has no partitions to find. Leave the statement out; every query finds new segments",
-    "ALTER TABLE ... RECOVER PARTITIONS": "a stream has no partitions to find. Leave the statement out; every query "
-    "finds new segments",
+    **dict.fromkeys(
+        ("MSCK REPAIR TABLE", "ALTER TABLE ... RECOVER PARTITIONS"),
+        "a stream has no partitions to find. Leave the statement out; every query finds new segments",
+    ),
     "ALTER TABLE ... SET SERDE": "events are encoded as the table property 'format' says, which is fixed when a table "
     "is created. Create another table, and INSERT INTO it",
     "CREATE INDEX": "a stream has no indexes. Conditions on _segment and _offset limit what is read",
@@ -138,11 +139,7 @@ _NO_KEY = (
     "ALTER TABLE ... SET TBLPROPERTIES ('primary-key'='id')"
 )
 _OF_CHANGES = {
-    "DELETE": _NO_KEY,
-    "UPDATE": _NO_KEY,
-    "upsert": _NO_KEY,
-    "MERGE": _NO_KEY,
-    "compact_changes": _NO_KEY,
+    **dict.fromkeys(("DELETE", "UPDATE", "upsert", "MERGE", "compact_changes"), _NO_KEY),
     "writeStream.outputMode('complete')": _NO_KEY,
     "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
@@ -213,10 +210,10 @@ _OF_MERGED = {
     "Writing": "it is several streams, and an event has to go to one. Write to that stream",
     "INSERT OVERWRITE": "it is several streams, and they only grow. INSERT INTO one of them",
     "DELETE": "it is several streams, and their events cannot be changed. TRUNCATE TABLE empties one of them",
-    "UPDATE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
-    "MERGE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
-    "REPLACE TABLE": _REPLACING_MERGED,
-    "CREATE OR REPLACE TABLE": _REPLACING_MERGED,
+    **dict.fromkeys(
+        ("UPDATE", "MERGE"), "it is several streams, and their events cannot be changed. INSERT INTO one of them"
+    ),
+    **dict.fromkeys(("REPLACE TABLE", "CREATE OR REPLACE TABLE"), _REPLACING_MERGED),
     "RENAME": "use DROP TABLE, which leaves its streams, and CREATE TABLE of the other name",
     "CHANGES": f"{_SEVERAL_HAVE_NONE}, or read the table itself with 'start-timestamp' and 'end-timestamp': all of its "
     "rows are inserted ones",

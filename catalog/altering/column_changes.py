@@ -11,13 +11,19 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Var
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
-from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, list_parts, replace_parts
-from pyspark_pravega.formats.core.spark_types import FLOATING_POINT, WHOLE_NUMBERS, can_hold_number
+from pyspark_pravega.formats.core.edited_columns import EditedColumn, list_parts, replace_parts
+from pyspark_pravega.formats.core.spark_types import (
+    ELEMENT,
+    FLOATING_POINT,
+    VALUE,
+    WHOLE_NUMBERS,
+    can_hold_number,
+    list_fields,
+)
 from pyspark_pravega.formats.core.spark_visitor import join_path
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TableChange
-from ..tables.description import list_fields
 
 COLUMN_CHANGES: Mapping[str, str] = {
     "AddColumn": "ADD COLUMN",

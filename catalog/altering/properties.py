@@ -14,17 +14,18 @@ from pyspark_pravega.datasource.lake.open_lake import require_catalog
 from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
+from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import list_key_columns
+from pyspark_pravega.formats.changes.feed import is_change_format, list_key_columns
 from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import TableChange
 from ..protocol.service_replies import TableDescription
@@ -83,12 +84,13 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
                     f"'{options.name(option)}' is a property of tables of several streams, and this is one stream. "
                     "CREATE TABLE with another name makes a table of several."
                 )
-        settings = read_declared_settings(options)
+        settings = read_table_settings(options)
         bad_events = read_bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         _check_lake(catalog, loaded, settings)
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
-            settings = replace(settings, tags=loaded.configuration.tags)
+            tagged = replace(settings.configuration, tags=loaded.configuration.tags)
+            settings = replace(settings, configuration=tagged)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
         if any(o.find_option(str(change.property)) is o.DEAD_LETTER for change in changes):
@@ -128,8 +130,8 @@ def _change_properties(
 
 
 def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
-    segments = loaded.configuration.scaling.min_segments
-    if settings.scaling.kind == "fixed" and settings.scaling.min_segments != segments:
+    segments, scaling = loaded.configuration.scaling.min_segments, settings.configuration.scaling
+    if scaling.kind == "fixed" and scaling.min_segments != segments:
         raise InvalidOptionError(
             f"'scaling.min-segments' stays {segments} with 'scaling.type'='fixed'. Set 'scaling.type' to 'by-rate-kb' "
             "or 'by-rate-events' to let the stream scale."
@@ -169,7 +171,7 @@ def _apply(
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
     new = table_properties.make_stream_configuration(settings, kept)
     with undo_on_failure("ALTER TABLE") as undo:
-        if loaded.group is not None and format_traits(settings.format).registered:
+        if loaded.group is not None and find_format(settings.format).registry_format is not None:
             registry = catalog.pravega.registry(stream.scope)
             policy, before = table_properties.get_policy(settings.compatibility), loaded.group.compatibility
             # An advanced policy has no name there, so it stays unless the statement sets another one.
@@ -187,8 +189,8 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
 
     A writer without headers, such as a Java serializer that is configured like this, still registers its schema.
     """
-    traits = format_traits(table.format)
-    if not traits.registered or traits.changes or table.schema_version is None:
+    registered = find_format(table.format).registry_format is not None
+    if not registered or is_change_format(table.format) or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     for piece in drop_empty(list_whole_segments(pravega, table.stream)):
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)

@@ -17,8 +17,9 @@ from pyspark_pravega.client.registry.registry_types import (
 )
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
+from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
+from pyspark_pravega.datasource.tables.table_settings import read_table_settings
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -28,12 +29,12 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, find_editable_format
 from pyspark_pravega.formats.core.format import Settings
+from pyspark_pravega.formats.core.spark_types import list_fields
 from pyspark_pravega.formats.core.spark_visitor import join_path
 
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..tables.description import list_fields
 from .column_changes import edit_columns, is_wider, list_changed_names
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
@@ -117,7 +118,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
 
 def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
     """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
-    settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
+    settings = read_table_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
         settings = find_table_kind(loaded.table).check_settings(columns, settings)
         spell_columns(settings, columns)

@@ -14,9 +14,10 @@ from pyspark_pravega.datasource.changes.inferred_columns import infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
-from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
+from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -30,7 +31,6 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import Format, Layout, find_format, list_format_names
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import Constraint, CreateTable
 from ..storage.catalogs import Catalog
@@ -73,7 +73,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
-    settings = read_declared_settings(options)
+    settings = read_table_settings(options)
     if find_kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)

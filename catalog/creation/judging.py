@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.sql import options as o
 
 from ..storage import table_properties
@@ -79,7 +80,7 @@ def judge(config: ClientConfig, declared: Declaration, existing: LoadedTable | U
             f"The stream {stream} exists, and its schema is one of Debezium's envelopes. Create the table with "
             f"'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
         )
-    if settings.routing_key_of_all is None and existing is None and not format_traits(settings.format).changes:
+    if settings.routing_key_of_all is None and existing is None and not is_change_format(settings.format):
         # All events come after the property, and what writes here keeps to it.
         settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
     return New(replace(declared, settings=settings), existing)

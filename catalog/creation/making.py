@@ -20,6 +20,7 @@ from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_ta
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
+from pyspark_pravega.datasource.tables.table_settings import TableSettings
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidNameError,
@@ -34,7 +35,6 @@ from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import REGISTRY_FORMATS, find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import CreateTable
 from ..protocol.service_replies import TableDescription

@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.registry_types import (
 )
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -26,6 +26,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
 
@@ -97,7 +98,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit the columns, None if everything fits."""
     loaded = load_if_table(catalog, stream)
-    if loaded is None or format_traits(loaded.table.format).changes:
+    if loaded is None or is_change_format(loaded.table.format):
         return None
     if loaded.table.has_one_version:
         return (
@@ -272,7 +273,7 @@ def _check_columns(
         key=lambda version: version.version.id,
         reverse=True,
     )
-    if loaded is None or format_traits(loaded.table.format).changes or newest.version.id != deleted.id:
+    if loaded is None or is_change_format(loaded.table.format) or newest.version.id != deleted.id:
         return
     before = others[0]
     try:

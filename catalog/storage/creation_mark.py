@@ -20,8 +20,8 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.stored_properties import CREATING_KEY, read_own_properties
+from pyspark_pravega.datasource.tables.table_settings import TAG_PREFIX
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
-from pyspark_pravega.sql.table_settings import TAG_PREFIX
 
 from .catalogs import Catalog
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark_pravega.client.registry.registry_types import Compatibility
-from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.stored_properties import (
     CREATING_KEY,
     make_stored_properties,
     make_tags,
     read_own_properties,
 )
+from pyspark_pravega.datasource.tables.table_settings import TAG_PREFIX, TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import find_nearest
 from pyspark_pravega.sql.option_types import format_byte_size, format_duration
 from pyspark_pravega.sql.refusals import describe_refusal
-from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
 _WORD_OF_POLICY = re.compile("(?<=.)(?=[A-Z])")
@@ -77,14 +79,7 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
 
 
 def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
-    scaling, retention = settings.scaling, settings.retention
-    return StreamConfiguration(
-        scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
-        retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
-        tags=make_tags(kept, settings.tags),
-        rollover_size_bytes=settings.rollover_size or 0,
-        timestamp_aggregation_timeout_ms=settings.event_time_timeout,
-    )
+    return replace(settings.configuration, tags=make_tags(kept, settings.configuration.tags))
 
 
 def get_policy(name: str) -> Compatibility:
@@ -137,7 +132,7 @@ def show_properties(loaded: LoadedTable) -> dict[str, str]:
     for key in (*shown, *table.settings, *table.scan_properties):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
-    if "routing-key" in properties and not format_traits(table.format).changes:
+    if "routing-key" in properties and not is_change_format(table.format):
         properties[o.ROUTING_KEY_OF_ALL.key] = loaded.stored.get(o.ROUTING_KEY_OF_ALL.key, "false")
     if loaded.group is not None and find_format(table.format).registry_format is not None:
         properties["compatibility"] = name_policy(loaded.group.compatibility)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.config import parse_controller_uri
@@ -20,8 +20,7 @@ from pyspark_pravega.datasource.positions.identity import identify
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, VERSION_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError
-from pyspark_pravega.formats.core.edited_columns import EditedColumn, list_parts
-from pyspark_pravega.formats.core.spark_types import make_nullable
+from pyspark_pravega.formats.core.spark_types import list_fields, make_nullable
 
 from ..protocol.service_replies import HiddenColumn, TableDescription
 from ..storage.catalogs import Catalog
@@ -114,8 +113,3 @@ def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
             return path + first, path + field.name
     parts = [(field.dataType, f"{path}{field.name}.") for field in list_fields(data_type)]
     return next((alike for part in parts if (alike := _find_alike(*part)) is not None), None)
-
-
-def list_fields(data_type: DataType) -> list[StructField]:
-    """Return the fields of a struct, and the parts of an array or a map as fields; none for single values."""
-    return [part.field for part in list_parts(EditedColumn(StructField("", data_type), None)) or ()]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pyspark.sql.types import BooleanType, DataType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.datasource.tables.table_settings import count_milliseconds, describe_missing_event_time
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
-from pyspark_pravega.sql.table_settings import count_milliseconds, describe_missing_event_time
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS
 from ..tables.named_columns import RoutingKey, resolve_event_time_column

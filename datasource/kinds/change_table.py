@@ -9,11 +9,11 @@ from typing import Self
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.tables.table_settings import TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_changes_refusal
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.changes_offset import check_options
 from ..changes.conflicts import Conflict

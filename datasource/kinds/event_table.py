@@ -10,11 +10,11 @@ from typing import Self
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
+from pyspark_pravega.datasource.tables.table_settings import OF_LAKE, TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import OF_LAKE, TableSettings
 
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options

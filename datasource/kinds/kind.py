@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.tables.table_settings import OF_LAKE, TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 from pyspark_pravega.sql.refusals import describe_refusal
-from pyspark_pravega.sql.table_settings import OF_LAKE, TableSettings
 
 from ..commit_log.commit_log import CommitLog
 from ..insert.plain_task import PlainSpec, PlainWriter

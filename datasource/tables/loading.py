@@ -19,7 +19,6 @@ from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
 from .stored_properties import CREATING_KEY, SCHEMA_KEY, describe_stored_table, read_own_properties
 from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_format
@@ -214,25 +213,14 @@ def _find_version(stream: Stream, versions: Sequence[SchemaVersion], event_type:
     return matches[0]
 
 
-def read_declared_settings(options: o.Options) -> TableSettings:
-    """Return the settings that options give a table. Raises InvalidOptionError, including for an unknown format."""
-    return read_table_settings(options, format_traits(options.get(o.FORMAT)))
-
-
-def format_traits(format: str) -> FormatTraits:
-    """Return the traits of a format on which settings depend. Raises InvalidOptionError for an unknown format."""
-    return FormatTraits(registered=find_format(format).registry_format is not None, changes=is_change_format(format))
-
-
 def apply_statement_settings(table: StreamTable, columns: StructType, options: o.Options) -> StreamTable:
     """Return the table with the settings that one statement gives. `columns` are those of its rows.
 
     Raises InvalidOptionError for settings that do not fit the table.
     """
-    settings = dict(table.settings)
-    traits = format_traits(table.format)
+    settings, changes = dict(table.settings), is_change_format(table.format)
     for option in o.OPTIONS.values():
-        if option.is_known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
+        if option.is_known_to(table.format, changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
     if AVRO_SCHEMAS in settings:
         if options.source(o.DEBEZIUM_AVRO_SCHEMAS) is o.Source.QUERY:

@@ -17,10 +17,10 @@ from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError, Sc
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, is_internal
 from pyspark_pravega.sql.option_types import find_matches
-from pyspark_pravega.sql.table_settings import OF_LAKE
 
 from .hidden_columns import ORIGIN_COLUMNS
 from .stream_table import KindName, StreamTable, TableName
+from .table_settings import OF_LAKE
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ import pyspark.sql.types as T
 from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError, UnsupportedTypeError
 from pyspark_pravega.formats.core.columns import find_column
+from pyspark_pravega.formats.core.spark_types import list_fields
 from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
-from pyspark_pravega.sql.table_settings import TableSettings
+
+from .table_settings import TableSettings
 
 _KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
@@ -205,13 +207,7 @@ def spell_columns(settings: TableSettings, columns: T.StructType) -> TableSettin
 
 def iterate_names(type: T.DataType) -> Iterator[str]:
     """Yield the names of all fields of a type, nested ones included."""
-    match type:
-        case T.StructType():
-            for field in type:
-                yield field.name
-                yield from iterate_names(field.dataType)
-        case T.ArrayType():
-            yield from iterate_names(type.elementType)
-        case T.MapType():
-            yield from iterate_names(type.keyType)
-            yield from iterate_names(type.valueType)
+    for field in list_fields(type):
+        if isinstance(type, T.StructType):
+            yield field.name
+        yield from iterate_names(field.dataType)

@@ -18,9 +18,9 @@ from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import format_duration
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, READING, TAG_PREFIX, TableSettings, count_milliseconds
 
 from .stream_table import StreamTable, find_kind_of_format
+from .table_settings import LONGEST_TAG, READING, TAG_PREFIX, TableSettings, count_milliseconds
 
 SCHEMA_KEY = "schema"
 """The tag that keeps the schema of a table outside the schema registry, as text of its format."""

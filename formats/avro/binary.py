@@ -331,6 +331,16 @@ def make_nullable_reader(null_branch: int, reader: Reader) -> Reader:
     return read
 
 
+def make_converting_reader(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
+    """Return a reader of what `convert` makes of each value."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        value, at = reader(data, at)
+        return convert(value), at
+
+    return read
+
+
 def make_union_reader(branches: Sequence[Reader]) -> Reader:
     """Return a reader for a union, as (branch number, value)."""
     count = len(branches)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.types import StructField
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.spark_types import replace_description
+from ..core.edited_columns import REVISION, EditedColumn
+from ..core.spark_types import ELEMENT, VALUE, replace_description
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .schema_to_spark import list_targets
@@ -37,30 +37,22 @@ def edit_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, 
 
 def find_former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
     """Return the aliases of all fields that have any, by the parts of their names."""
-    names: dict[tuple[str, ...], Sequence[str]] = {}
-    _collect_aliases(avro.parse_avro(text), (), names)
-    return names
+    return dict(_iterate_aliases(avro.parse_avro(text), ()))
 
 
-def _collect_aliases(
-    node: avro.Node,
-    path: tuple[str, ...],
-    names: dict[tuple[str, ...], Sequence[str]],
-    inside: tuple[avro.Node, ...] = (),
-) -> None:
-    branches = list_targets(node)
-    if len(branches) != 1:
-        return
-    match branches[0]:
-        case avro.Record() as record if not any(record is outer for outer in inside):
+def _iterate_aliases(
+    node: avro.Node, path: tuple[str, ...], inside: tuple[avro.Node, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Sequence[str]]]:
+    match list_targets(node):
+        case [avro.Record() as record] if not any(record is outer for outer in inside):
             for field in record.fields:
                 if field.aliases:
-                    names[*path, field.name] = field.aliases
-                _collect_aliases(field.type, (*path, field.name), names, (*inside, record))
-        case avro.Array() as array:
-            _collect_aliases(array.items, (*path, ELEMENT), names, inside)
-        case avro.Map() as pairs:
-            _collect_aliases(pairs.values, (*path, VALUE), names, inside)
+                    yield (*path, field.name), field.aliases
+                yield from _iterate_aliases(field.type, (*path, field.name), (*inside, record))
+        case [avro.Array() as array]:
+            yield from _iterate_aliases(array.items, (*path, ELEMENT), inside)
+        case [avro.Map() as pairs]:
+            yield from _iterate_aliases(pairs.values, (*path, VALUE), inside)
 
 
 def _edit_record(

@@ -57,10 +57,8 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
         return make_symbol_finder(writer, reader)
     if isinstance(reader, avro.Primitive) and reader.name in ("float", "double"):
         return _convert_float if reader.name == "float" else lambda value: name_special_float(float(value))
-    match _get_logical_type(reader):
+    match reader.logical:
         case "decimal":
-            assert isinstance(reader, avro.Primitive | avro.Fixed)
-            assert isinstance(writer, avro.Primitive | avro.Fixed)
             written = writer.scale if writer.logical == "decimal" else reader.scale
             of_reader = reader.precision, reader.scale
             return lambda value: NumberText(f"{parse_unscaled(value, written, *of_reader):f}".encode())
@@ -69,7 +67,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
         case "date":
             return format_date
         case str(logical) if "timestamp" in logical:
-            meant = _get_logical_type(writer)
+            meant = writer.logical
             millis = (meant if meant is not None and "timestamp" in meant else logical) in MILLIS
             zoned = not logical.startswith("local-")
             unit = _MICROS_PER_MILLI if millis else 1
@@ -79,10 +77,6 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
     if isinstance(reader, avro.Primitive) and reader.name == "string":
         return decode_text
     return lambda value: value
-
-
-def _get_logical_type(node: Scalar) -> str | None:
-    return None if isinstance(node, avro.Enum) else node.logical
 
 
 def _convert_float(value: float) -> Any:

@@ -120,10 +120,7 @@ def _plan_scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) 
     raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
 
 
-_READ_AS = {
-    **{name: name for name in ("boolean", "int", "long", "float", "double", "bytes")},
-    "string": "bytes",
-}
+_READ_AS = {**{name: name for name in ("boolean", "int", "long", "float", "double", "bytes")}, "string": "bytes"}
 
 
 def _check_weight(node: avro.Array, where: str) -> None:

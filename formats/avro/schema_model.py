@@ -42,14 +42,16 @@ class Node:
     """A type of any kind. Compared by identity, because records may contain themselves."""
 
     attributes: Mapping[str, Any] = field(default_factory=dict, repr=False, kw_only=True)
+    logical: str | None = field(default=None, kw_only=True)
+    """The logical type, if it fits the type and is read as another one."""
+    precision: int = field(default=0, kw_only=True)
+    scale: int = field(default=0, kw_only=True)
+    """Those of a decimal."""
 
 
 @dataclass(eq=False)
 class Primitive(Node):
     name: str
-    logical: str | None = None
-    precision: int = 0
-    scale: int = 0
 
 
 @dataclass(eq=False)
@@ -72,9 +74,6 @@ class Named(Node):
 @dataclass(eq=False)
 class Fixed(Named):
     size: int
-    logical: str | None = None
-    precision: int = 0
-    scale: int = 0
 
 
 @dataclass(eq=False)
@@ -119,11 +118,6 @@ class Union(Node):
     branches: list[Node]
 
     @property
-    def nullable(self) -> bool:
-        """Return whether one of the branches is null."""
-        return self.null_number is not None
-
-    @property
     def null_number(self) -> int | None:
         """Return the number of the branch that is null; None if there is none."""
         return next((number for number, branch in enumerate(self.branches) if is_null(branch)), None)
@@ -153,7 +147,7 @@ def find_time_unit(logical: object, base: str) -> str | None:
 def split_null(node: Node) -> tuple[list[Node], bool]:
     """Return the types that a value may have, and whether it may be null."""
     if isinstance(node, Union):
-        return node.not_null, node.nullable
+        return node.not_null, node.null_number is not None
     return ([], True) if is_null(node) else ([node], False)
 
 
@@ -236,12 +230,9 @@ class _Parser:
         kind = value.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, where)
-        if kind == "record" or kind == "error":
-            return self._record(value, namespace, where)
-        if kind == "enum":
-            return self._enum(value, namespace, where)
-        if kind == "fixed":
-            return self._parse_fixed(value, namespace, where)
+        named = {"record": self._record, "error": self._record, "enum": self._enum, "fixed": self._parse_fixed}
+        if kind in named:
+            return named[kind](value, namespace, where)
         if kind == "array":
             if "items" not in value:
                 _refuse(where, "an array without 'items'")
@@ -251,8 +242,7 @@ class _Parser:
                 _refuse(where, "a map without 'values'")
             return Map(self.node(value["values"], namespace, f"{where}.value"), attributes=value)
         if kind in PRIMITIVES:
-            logical, precision, scale = _parse_logical_type(value, kind, None)
-            return Primitive(kind, logical, precision, scale, attributes=value)
+            return Primitive(kind, attributes=value, **_parse_logical_type(value, kind, None))
         if isinstance(kind, str):
             return self._reference(kind, namespace, where)
         _refuse(where, "a type without 'type'")
@@ -351,27 +341,26 @@ class _Parser:
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
             _refuse(where, f"the fixed '{name}' has no valid 'size'")
-        logical, precision, scale = _parse_logical_type(value, "fixed", size)
-        fixed = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
-        self._names[name] = fixed
+        logical = _parse_logical_type(value, "fixed", size)
+        self._names[name] = fixed = Fixed(name, size, aliases=aliases, attributes=value, **logical)
         return fixed
 
 
-def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
+def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> dict[str, Any]:
+    """Return the logical type, with precision and scale of a decimal; nothing if it is read as its base type."""
     logical = value.get("logicalType")
-    if isinstance(logical, str) and find_time_unit(logical, base) is not None:
-        declared = isinstance(parse_spark_type(value.get(SPARK_TYPE)), TimeType)
-        return (logical if declared else None), 0, 0
-    if not isinstance(logical, str) or base not in _LOGICAL_BASE.get(logical, ()):
-        return None, 0, 0
-    if logical == "uuid" and size not in (None, 16):
-        return None, 0, 0
+    if not isinstance(logical, str):
+        return {}
+    if find_time_unit(logical, base) is not None:
+        return {"logical": logical} if isinstance(parse_spark_type(value.get(SPARK_TYPE)), TimeType) else {}
+    if base not in _LOGICAL_BASE.get(logical, ()) or (logical == "uuid" and size not in (None, 16)):
+        return {}
     if logical != "decimal":
-        return logical, 0, 0
+        return {"logical": logical}
     precision, scale = value.get("precision"), value.get("scale", 0)
     if not is_valid_decimal(precision, scale):
-        return None, 0, 0
-    return logical, int(precision or 0), int(scale)
+        return {}
+    return {"logical": logical, "precision": int(precision or 0), "scale": int(scale)}
 
 
 def _select_texts(value: Any) -> tuple[str, ...]:

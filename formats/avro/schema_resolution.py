@@ -10,7 +10,6 @@ and records outside unions need not have the same name (as in Java).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from . import schema_model as avro
 from .binary import (
     Reader,
     make_array_reader,
+    make_converting_reader,
     make_map_reader,
     make_nullable_reader,
     make_record_reader,
@@ -156,16 +156,9 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
         members.append(BranchColumn(here, find_arrow_type(field.dataType), columns[number], {}))
     read_branches = {branch for columns_of_branches in columns for branch in columns_of_branches}
     column = MembersColumn(path, find_arrow_type(data_type), members, read_branches, refused)
-    read = make_union_reader(readers) if isinstance(writer, avro.Union) else _tag_branch(readers[0])
-    return read, column
-
-
-def _tag_branch(reader: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[tuple[int, Any], int]:
-        value, at = reader(data, at)
-        return (0, value), at
-
-    return read
+    if isinstance(writer, avro.Union):
+        return make_union_reader(readers), column
+    return make_converting_reader(readers[0], lambda value: (0, value)), column
 
 
 def _link_branches(

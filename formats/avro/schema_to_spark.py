@@ -25,14 +25,7 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import (
-    LARGEST_SCHEMA,
-    SPARK_MAP,
-    SPARK_METADATA,
-    SPARK_TYPE,
-    limit_depth,
-    parse_spark_type,
-)
+from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, limit_depth, parse_spark_type
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 

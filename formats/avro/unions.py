@@ -7,6 +7,7 @@ build arrays from the resulting values, (branch, value).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -200,15 +201,12 @@ class Constant(Column):
         return self.one.take(pa.array(np.zeros(len(values), np.int64)))
 
 
+@dataclass(eq=False)
 class BranchColumn(Column):
     """Builds one column from values of several writer's types, given as (branch, value)."""
 
-    def __init__(
-        self, path: str, arrow_type: pa.DataType, columns: Mapping[int, Column], refused: Mapping[int, str]
-    ) -> None:
-        super().__init__(path, arrow_type)
-        self._columns = columns
-        self._refused = refused
+    _columns: Mapping[int, Column]
+    _refused: Mapping[int, str]
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         branches = np.fromiter((-1 if value is None else value[0] for value in values), np.int64, len(values))
@@ -230,25 +228,17 @@ class BranchColumn(Column):
         return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
 
 
+@dataclass(eq=False)
 class MembersColumn(Column):
     """Builds a struct with one member set, from values of a union of several types, given as (branch, value).
 
-    Each member takes the values of its own branches, and is null for others. `read` are the branches of all members,
+    Each member takes the values of its own branches, and is null for others. `_read` are the branches of all members,
     wanted or not.
     """
 
-    def __init__(
-        self,
-        path: str,
-        arrow_type: pa.StructType,
-        members: Sequence[BranchColumn],
-        read: Set[int],
-        refused: Mapping[int, str],
-    ) -> None:
-        super().__init__(path, arrow_type)
-        self._members = members
-        self._read = read
-        self._refused = refused
+    _members: Sequence[BranchColumn]
+    _read: Set[int]
+    _refused: Mapping[int, str]
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         branches = [None if value is None else value[0] for value in values]

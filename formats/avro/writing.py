@@ -50,13 +50,7 @@ from .schema_to_spark import list_targets, make_spark_struct
 class AvroEncoder(BatchEncoder):
     """Writes rows by a schema text."""
 
-    def __init__(
-        self,
-        schema: StructType,
-        schema_text: str,
-        encoding_id: int | None = None,
-        codec: str = "",
-    ) -> None:
+    def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None = None, codec: str = "") -> None:
         super().__init__(schema, encoding_id, codec)
         struct = replace_char_types(schema)
         node = avro.parse_avro(schema_text)

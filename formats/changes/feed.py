@@ -23,6 +23,7 @@ from ..core.columns import find_column
 from ..core.events import EventBuffer, EventPositions
 from ..core.format import Encoder, Format, Settings, find_format
 from ..core.spark_types import make_nullable
+from ..core.times_of_day import UNITS
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
 """Debezium's letters, for all formats: created, updated, deleted, read in a snapshot, table truncated, message."""
@@ -43,9 +44,6 @@ WRITTEN_AT = "written-at"
 
 OWN_CONNECTOR = "pyspark-pravega"
 """The name of the connector in the events that this software writes."""
-
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
-"""Units of time, with the number of microseconds in each (0: less than one)."""
 
 DEFAULT_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 

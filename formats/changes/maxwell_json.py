@@ -28,13 +28,7 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Layout, Resolve, Settin
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
-from .changelog_columns import (
-    NO_CHANGE,
-    Change,
-    ChangeColumns,
-    ChangeReader,
-    SourceEncoding,
-)
+from .changelog_columns import NO_CHANGE, Change, ChangeColumns, ChangeReader, SourceEncoding
 from .encodings.settings import Rules
 from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, find_advice
 from .newest_schema import sample_columns

@@ -116,21 +116,10 @@ def _read_binlog_position(source: Mapping[str, Any], time: int | None) -> Positi
 
 
 SOURCE_TYPE = pa.struct(
-    [
-        ("connector", pa.string()),
-        ("name", pa.string()),
-        ("db", pa.string()),
-        ("ts_ms", pa.int64()),
-        ("ts_us", pa.int64()),
-        ("lsn", pa.int64()),
-        ("file", pa.string()),
-        ("pos", pa.int64()),
-        ("row", pa.int64()),
-        ("server_id", pa.int64()),
-        ("change_lsn", pa.string()),
-        ("event_serial_no", pa.int64()),
-        ("scn", pa.string()),
-    ]
+    {
+        **dict.fromkeys("connector name db file change_lsn scn".split(), pa.string()),
+        **dict.fromkeys("ts_ms ts_us lsn pos row server_id event_serial_no".split(), pa.int64()),
+    }
 )
 """The members of a source block that define the position. Blocks with other types there are read one by one."""
 
@@ -188,13 +177,8 @@ def _make_origins(block: Mapping[str, pa.Array], names: Sequence[str]) -> pa.Arr
     coded = [block[name].dictionary_encode() for name in names]
     if all(len(one.dictionary) == 1 and not one.null_count for one in coded):
         text = "/".join(str(one.dictionary[0].as_py()) for one in coded)
-        return _repeat(text.encode(), len(coded[0]))
+        return pa.repeat(text, len(coded[0]))
     return pc.binary_join_element_wise(*(_write_text(block[name]) for name in names), "/")
-
-
-def _repeat(text: bytes, count: int) -> pa.Array:
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
-    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
 
 
 def _replace_one_by_one(source: pa.StructArray, rows: Numbers, arrays: dict[str, pa.Array]) -> None:

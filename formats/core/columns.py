@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import InvalidOptionError
+
+Kind = TypeVar("Kind")
 
 Rows = npt.NDArray[np.int64]
 """For each value the number of its event; all values of a list belong to the same event."""
@@ -45,12 +47,12 @@ class Problems:
         self.reasons.setdefault(int(row), reason)
 
 
+@dataclass(eq=False)
 class Column(ABC):
     """Builds the array of one column."""
 
-    def __init__(self, path: str, arrow_type: pa.DataType) -> None:
-        self.path = path
-        self.type = arrow_type
+    path: str
+    type: pa.DataType
 
     @abstractmethod
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
@@ -209,13 +211,12 @@ class StructColumn(Column):
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
 
 
+@dataclass(eq=False)
 class ListColumn(Column):
     """Builds a list. `element_nullable` says whether its elements may be null."""
 
-    def __init__(self, path: str, arrow_type: pa.ListType, element: Column, element_nullable: bool) -> None:
-        super().__init__(path, arrow_type)
-        self.element = element
-        self.element_nullable = element_nullable
+    element: Column
+    element_nullable: bool
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         lists, lengths, offsets = self._bounds(values, rows, problems)
@@ -225,9 +226,7 @@ class ListColumn(Column):
 
     def as_list(self, value: Any) -> list[Any]:
         """Return the list that a parsed value stands for. Raises Misfit if it is not a list."""
-        if type(value) is list:
-            return value
-        raise Misfit(f"expected an array, found {describe_kind(value)}")
+        return expect_type(value, list, "an array")
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
@@ -236,22 +235,18 @@ class ListColumn(Column):
         return [value for value in values if value is not None], lengths, make_list_offsets(values, lengths)
 
 
+@dataclass(eq=False)
 class MapColumn(Column):
     """Builds a map with string keys, parsed as a dict."""
 
-    def __init__(self, path: str, arrow_type: pa.MapType, key: Column, value: Column, value_nullable: bool) -> None:
-        super().__init__(path, arrow_type)
-        self.key = key
-        self.value = value
-        self.value_nullable = value_nullable
+    key: Column
+    value: Column
+    value_nullable: bool
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        maps = []
-        for value, row in zip(values, rows, strict=True):
-            if value is not None and type(value) is not dict:
-                self.note_misfit(row, f"expected an object, found {describe_kind(value)}", problems)
-                value = None
-            maps.append(value)
+        maps = values
+        if set(map(type, values)) != {dict}:
+            maps = self.convert_each(lambda value: expect_type(value, dict, "an object"), values, rows, problems)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
         owners = np.repeat(rows, lengths)
         present = [value for value in maps if value]
@@ -274,21 +269,16 @@ def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
     return pa.array(offsets, mask=np.append(missing, False))
 
 
+def expect_type(value: Any, kind: type[Kind], expected: str) -> Kind:
+    """Return a parsed value that has a type. Raises Misfit for any other, saying what was expected."""
+    if type(value) is not kind:
+        raise Misfit(f"expected {expected}, found {describe_kind(value)}")
+    return value
+
+
 def describe_kind(value: object) -> str:
     """Return the kind of a parsed value in the words of JSON, for messages."""
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int):
-        return "an integer"
-    if isinstance(value, (float, NumberText)):
-        return "a number with a fraction or exponent"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, list):
-        return "an array"
-    if isinstance(value, dict):
-        return "an object"
-    return "null"
+    return _KINDS.get(type(value), "null")
 
 
 NumberText = bytes
@@ -296,6 +286,16 @@ NumberText = bytes
 JSON value is: they are cheap to make from a text, easy to distinguish from a string, and `float` accepts them."""
 NEGATIVE_ZERO = NumberText(b"-0")
 """This very object is the whole number -0 of JSON: -0.0 in a column of floats, and 0 in all others."""
+
+
+_KINDS = {
+    bool: "a boolean",
+    int: "an integer",
+    **dict.fromkeys((float, NumberText), "a number with a fraction or exponent"),
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
 
 
 def find_column(option: str, name: str, columns: StructType) -> StructField:

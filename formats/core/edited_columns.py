@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import StructField
 
 from .format import NO_SETTINGS, Format, Settings, find_format
+from .spark_types import list_fields, replace_fields
 
 REVISION = "spark.revision"
 """The key whose number distinguishes a schema text from earlier ones with the same columns, which the registry would
 otherwise take for the same version."""
-
-ELEMENT, KEY, VALUE = "element", "key", "value"
-"""Names of the parts of arrays and maps in paths of fields, as in Spark."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +41,13 @@ def list_parts(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
     """Return the parts that a column consists of; None for a column of single values."""
     if column.parts is not None:
         return column.parts
-    match column.field.dataType:
-        case StructType() as struct:
-            fields = struct.fields
-        case ArrayType() as array:
-            fields = [StructField(ELEMENT, array.elementType, array.containsNull)]
-        case MapType() as pairs:
-            value = StructField(VALUE, pairs.valueType, pairs.valueContainsNull)
-            fields = [StructField(KEY, pairs.keyType, False), value]
-        case _:
-            return None
-    return tuple(EditedColumn(field, field.name) for field in fields)
+    return tuple(EditedColumn(field, field.name) for field in list_fields(column.field.dataType)) or None
 
 
 def replace_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
     """Return a column that consists of these parts."""
-    fields, old = [part.field for part in parts], column.field
-    new: DataType
-    match old.dataType:
-        case StructType():
-            new = StructType(fields)
-        case ArrayType():
-            new = ArrayType(fields[0].dataType, fields[0].nullable)
-        case _:
-            new = MapType(fields[0].dataType, fields[1].dataType, fields[1].nullable)
+    old = column.field
+    new = replace_fields(old.dataType, [part.field for part in parts])
     return replace(column, field=StructField(old.name, new, old.nullable, old.metadata), parts=tuple(parts))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import NEGATIVE_ZERO, Leaf, Misfit, NumberText, describe_kind
+from .columns import NEGATIVE_ZERO, Leaf, Misfit, NumberText, describe_kind, expect_type
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
@@ -45,9 +45,7 @@ _TIMESTAMP = re.compile(
 
 def check_string(value: Any) -> str:
     """Return a value that is a string of characters. Raises Misfit for any other."""
-    if type(value) is not str:
-        raise Misfit(f"expected a string, found {describe_kind(value)}")
-    return check_characters(value)
+    return check_characters(expect_type(value, str, "a string"))
 
 
 def check_characters(text: str) -> str:
@@ -59,20 +57,22 @@ def check_characters(text: str) -> str:
     return text
 
 
+def read_anything(value: Any) -> str:
+    """Return a string as it is, and another value as its JSON text. Raises Misfit as `check_characters` does."""
+    return check_characters(value if type(value) is str else write_json(value))
+
+
 def check_boolean(value: Any) -> bool:
     """Return a JSON value that is true or false. Raises Misfit for any other."""
-    if type(value) is not bool:
-        raise Misfit(f"expected true or false, found {describe_kind(value)}")
-    return value
+    return expect_type(value, bool, "true or false")
 
 
 def check_integer(value: Any, bits: int, kind: str) -> int:
     """Return a JSON value that is a whole number of so many bits. Raises Misfit, which names the type `kind`."""
-    if type(value) is not int:
-        raise Misfit(f"expected an integer, found {describe_kind(value)}")
-    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+    number = expect_type(value, int, "an integer")
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise Misfit(f"the integer {shorten_value(value)} is out of the range of {kind}")
-    return value
+    return number
 
 
 def read_floating(value: Any, kind: str) -> float:
@@ -106,9 +106,7 @@ def read_decimal(value: Any, precision: int, scale: int) -> Decimal:
 
 def read_days(value: Any) -> int:
     """Return the date that a JSON value stands for, as days since 1970-01-01. Raises Misfit if it is not a date."""
-    if type(value) is not str:
-        raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
-    days = parse_days(value)
+    days = parse_days(expect_type(value, str, "a date as a string"))
     if days is None:
         raise Misfit(f"the string '{shorten_value(value)}' is not a date such as 2024-01-31")
     return days
@@ -116,9 +114,7 @@ def read_days(value: Any) -> int:
 
 def read_micros(value: Any, zoned: bool) -> int:
     """Return the timestamp that a JSON value stands for, as `parse_micros` does. Raises Misfit if it is none."""
-    if type(value) is not str:
-        raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
-    micros = parse_micros(value, zoned)
+    micros = parse_micros(expect_type(value, str, "a timestamp as a string"), zoned)
     if micros is None:
         rule, sign = ("with Z or an offset", "Z") if zoned else ("without Z or offset", "")
         example = f"2024-01-31T12:00:00.5{sign}"

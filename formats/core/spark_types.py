@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyspark.sql.types as T
@@ -48,36 +48,52 @@ def find_wider_number(one: T.DataType, other: T.DataType) -> T.DataType | None:
     return None
 
 
-def convert_parts(data_type: T.DataType, convert: Callable[[T.DataType], T.DataType]) -> T.DataType:
-    """Return a type whose fields, elements, or keys and values have converted types."""
+ELEMENT, KEY, VALUE = "element", "key", "value"
+"""Names of the parts of arrays and maps in paths of fields, as in Spark."""
+
+
+def list_fields(data_type: T.DataType) -> list[T.StructField]:
+    """Return the fields of a struct, and the parts of an array or a map as fields; none for single values."""
     match data_type:
         case T.StructType():
-            fields = data_type.fields
-            return T.StructType([T.StructField(f.name, convert(f.dataType), f.nullable, f.metadata) for f in fields])
+            return data_type.fields
         case T.ArrayType():
-            return T.ArrayType(convert(data_type.elementType), data_type.containsNull)
+            return [T.StructField(ELEMENT, data_type.elementType, data_type.containsNull)]
         case T.MapType():
-            return T.MapType(convert(data_type.keyType), convert(data_type.valueType), data_type.valueContainsNull)
+            value = T.StructField(VALUE, data_type.valueType, data_type.valueContainsNull)
+            return [T.StructField(KEY, data_type.keyType, False), value]
+    return []
+
+
+def replace_fields(data_type: T.DataType, fields: Sequence[T.StructField]) -> T.DataType:
+    """Return a type of the same kind with other parts, as `list_fields` returns them."""
+    match data_type:
+        case T.StructType():
+            return T.StructType([*fields])
+        case T.ArrayType():
+            return T.ArrayType(fields[0].dataType, fields[0].nullable)
+        case T.MapType():
+            return T.MapType(fields[0].dataType, fields[1].dataType, fields[1].nullable)
     return data_type
+
+
+def convert_parts(data_type: T.DataType, convert: Callable[[T.DataType], T.DataType]) -> T.DataType:
+    """Return a type whose fields, elements, or keys and values have converted types."""
+    fields = list_fields(data_type)
+    return replace_fields(
+        data_type, [T.StructField(f.name, convert(f.dataType), f.nullable, f.metadata) for f in fields]
+    )
 
 
 def order_like(data_type: T.DataType, other: T.DataType) -> T.DataType:
     """Return a type with the fields of its structs, at any depth, in the order that another type has for the same."""
-    match data_type, other:
-        case T.StructType(), T.StructType() if sorted(data_type.names) == sorted(other.names):
-            fields = [(data_type[field.name], field.dataType) for field in other]
-            return T.StructType(
-                [
-                    T.StructField(own.name, order_like(own.dataType, like), own.nullable, own.metadata)
-                    for own, like in fields
-                ]
-            )
-        case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(order_like(data_type.elementType, other.elementType), data_type.containsNull)
-        case T.MapType(), T.MapType():
-            keys, values = data_type.keyType, order_like(data_type.valueType, other.valueType)
-            return T.MapType(keys, values, data_type.valueContainsNull)
-    return data_type
+    own, like = {field.name: field for field in list_fields(data_type)}, list_fields(other)
+    if type(data_type) is not type(other) or sorted(own) != sorted(field.name for field in like):
+        return data_type
+    ordered = [(own[field.name], field.dataType) for field in like]
+    return replace_fields(
+        data_type, [T.StructField(f.name, order_like(f.dataType, to), f.nullable, f.metadata) for f, to in ordered]
+    )
 
 
 def fit_rows(rows: T.StructType, table: T.StructType, *, widening: bool = False) -> T.StructType:
@@ -118,22 +134,9 @@ def can_hold_number(wide: T.DataType, narrow: T.DataType) -> bool:
     return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
+_OTHERS = (T.BooleanType(), T.StringType(), T.BinaryType(), T.DateType(), T.TimestampType(), T.TimestampNTZType())
 _PLAIN: dict[str, T.DataType] = {
-    plain.simpleString(): plain
-    for plain in (
-        T.BooleanType(),
-        T.ByteType(),
-        T.ShortType(),
-        T.IntegerType(),
-        T.LongType(),
-        T.FloatType(),
-        T.DoubleType(),
-        T.StringType(),
-        T.BinaryType(),
-        T.DateType(),
-        T.TimestampType(),
-        T.TimestampNTZType(),
-    )
+    plain.simpleString(): plain for plain in (*(kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)), *_OTHERS)
 }
 _WITH_LENGTH = re.compile(r"(char|varchar)\((\d{1,9})\)")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
@@ -198,14 +201,13 @@ def parse_spark_schema(text: str) -> T.StructType:
 
     Raises UnsupportedTypeError for a column nested deeper than DEEPEST, and for a type of somebody's own.
     """
-    try:
+
+    def parse() -> T.StructType:
         schema = json.loads(text)
-    except RecursionError:
-        raise _make_depth_error("a column") from None
-    for column in schema["fields"]:
-        _check_depth(f"column '{column['name']}'", column["type"])
-    check_types_known(schema)
-    return T.StructType.fromJson(schema)
+        check_types_known(schema)
+        return T.StructType.fromJson(schema)
+
+    return limit_depth(parse)
 
 
 def check_types_known(described: Any) -> None:
@@ -232,28 +234,19 @@ def limit_depth(convert: Callable[[], T.StructType]) -> T.StructType:
     """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
     try:
         schema = convert()
-        types = [(f"column '{field.name}'", field.dataType.jsonValue()) for field in schema]
+        depths = {field.name: _measure_depth(field.dataType) for field in schema}
     except RecursionError:
         raise _make_depth_error("a column") from None
-    for column, data_type in types:
-        _check_depth(column, data_type)
+    for column, depth in depths.items():
+        if depth > DEEPEST:
+            raise _make_depth_error(f"column '{column}'")
     return schema
 
 
-def _check_depth(column: str, data_type: Any) -> None:
-    level = [data_type]
-    for _ in range(DEEPEST + 1):
-        level = [inner for nested in level if isinstance(nested, dict) for inner in _list_inner_types(nested)]
-        if not level:
-            return
-    raise _make_depth_error(column)
-
-
-def _list_inner_types(data_type: dict[str, Any]) -> list[Any]:
-    fields = [field["type"] for field in data_type.get("fields", ())]
-    if "valueType" in data_type:
-        return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
-    return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
+def _measure_depth(data_type: T.DataType) -> int:
+    """Return how many structs, arrays and maps are nested in a type."""
+    own = 2 if isinstance(data_type, T.MapType) else 1
+    return max((own + _measure_depth(field.dataType) for field in list_fields(data_type)), default=0)
 
 
 def _make_depth_error(column: str) -> UnsupportedTypeError:

@@ -10,6 +10,8 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError, shorten
 
+from .spark_types import ELEMENT, VALUE, list_fields
+
 Result = TypeVar("Result")
 
 
@@ -18,29 +20,22 @@ def join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def list_part_types(data_type: T.DataType) -> list[tuple[str, T.DataType]] | None:
+def list_part_types(data_type: T.DataType) -> list[tuple[str, T.DataType]]:
     """Return the types of a struct's fields, an array's elements or a map's values, by their names in paths.
 
-    Keys of maps, which are strings, are left out. Returns None for a type of plain values.
+    Keys of maps, which are strings, are left out. Plain values have no parts.
     """
-    match data_type:
-        case T.StructType():
-            return [(field.name, field.dataType) for field in data_type.fields]
-        case T.ArrayType():
-            return [("element", data_type.elementType)]
-        case T.MapType():
-            return [("value", data_type.valueType)]
-    return None
+    fields = list_fields(data_type)
+    return [(field.name, field.dataType) for field in (fields[1:] if isinstance(data_type, T.MapType) else fields)]
 
 
 def iterate_leaf_types(data_type: T.DataType) -> Iterator[T.DataType]:
     """Iterate over the types of the plain values in a type. Keys of maps, which are strings, are left out."""
     parts = list_part_types(data_type)
-    if parts is None:
+    if not parts:
         yield data_type
-    else:
-        for _, part in parts:
-            yield from iterate_leaf_types(part)
+    for _, part in parts:
+        yield from iterate_leaf_types(part)
 
 
 def find_map_without_string_keys(data_type: T.DataType, path: str = "") -> str | None:
@@ -49,7 +44,7 @@ def find_map_without_string_keys(data_type: T.DataType, path: str = "") -> str |
         data_type.keyType, T.StringType | T.CharType | T.VarcharType
     ):
         return path
-    parts = list_part_types(data_type) or ()
+    parts = list_part_types(data_type)
     return next(filter(None, (find_map_without_string_keys(part, join_path(path, name)) for name, part in parts)), None)
 
 
@@ -92,15 +87,12 @@ class SparkTypeVisitor(ABC, Generic[Result]):
                 members.append((field, self.visit(field.dataType, here)))
             return self.struct(data_type, path, members)
         if isinstance(data_type, T.ArrayType):
-            return self.array(data_type, path, self.visit(data_type.elementType, join_path(path, "element")))
+            return self.array(data_type, path, self.visit(data_type.elementType, join_path(path, ELEMENT)))
         if isinstance(data_type, T.MapType):
             key = data_type.keyType
             if not isinstance(key, T.StringType) and self.any_keys:
-                members_of_entry = [
-                    self.visit(part, join_path(path, name))
-                    for name, part in (("key", key), ("value", data_type.valueType))
-                ]
-                return self.entries(data_type, path, *members_of_entry)
+                parts = [self.visit(part.dataType, join_path(path, part.name)) for part in list_fields(data_type)]
+                return self.entries(data_type, path, *parts)
             if not isinstance(key, T.StringType) or not key.isUTF8BinaryCollation():
                 self.refuse(
                     data_type,
@@ -108,7 +100,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
                     f"keys of type {key.simpleString()} cannot be written, only those of type string; "
                     "use an array of structs (map_entries), or cast the keys",
                 )
-            return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, "value")))
+            return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, VALUE)))
         return self.primitive(data_type, path)
 
     def refuse(self, data_type: T.DataType, path: str, reason: str) -> NoReturn:
@@ -128,15 +120,15 @@ def _describe_type(data_type: T.DataType) -> str:
 
 
 WHY_UNSUPPORTED: dict[str, str] = {
-    "CalendarIntervalType": "it has no type for intervals; cast to string, or store a number",
-    "DayTimeIntervalType": "it has no type for intervals; cast to string, or store a number",
-    "YearMonthIntervalType": "it has no type for intervals; cast to string, or store a number",
+    **dict.fromkeys(
+        ("CalendarIntervalType", "DayTimeIntervalType", "YearMonthIntervalType"),
+        "it has no type for intervals; cast to string, or store a number",
+    ),
     "NullType": "a column that is always null has no type to write; cast it to one",
     "VariantType": "use format json or debezium-json, or cast it to string with to_json, or to the type it holds",
     "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
     "TimeType": "times of day have at most 6 digits after the seconds there; use TIME(6), or cast it to string",
-    "GeometryType": "store st_asbinary(column) as binary",
-    "GeographyType": "store st_asbinary(column) as binary",
+    **dict.fromkeys(("GeometryType", "GeographyType"), "store st_asbinary(column) as binary"),
 }
 
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, CharType, DataType, MapType, StructType, VarcharType
+from pyspark.sql.types import CharType, DataType, StructType, VarcharType
 
 from .arrow_types import replace_char_types
-from .spark_visitor import join_path
-from .writing import NOT_UTF8, Rows, find_invalid_text, make_row_error
+from .writing import NOT_UTF8, Rows, convert_leaves, find_invalid_text, make_row_error
 
 FitLengths = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -35,7 +34,7 @@ def make_length_check(table: StructType) -> FitLengths:
         rows = np.arange(batch.num_rows)
         for number, name in enumerate(batch.schema.names):
             if name in columns:
-                fitted = _fit(batch.column(number), columns[name], name, rows)
+                fitted = convert_leaves(batch.column(number), columns[name], name, rows, _fit)
                 batch = batch.set_column(number, batch.schema.field(number), fitted)
         return batch
 
@@ -43,39 +42,9 @@ def make_length_check(table: StructType) -> FitLengths:
 
 
 def _fit(array: pa.Array, data_type: DataType, path: str, rows: Rows) -> pa.Array:
-    """Return the values at any depth as long as the type says. `rows` has the row of each value."""
-    if replace_char_types(data_type) == data_type:
+    """Return plain values as long as their type says. `rows` has the row of each value."""
+    if not isinstance(data_type, CharType | VarcharType):
         return array
-    match data_type:
-        case CharType() | VarcharType():
-            return _fit_texts(array, data_type, path, rows)
-        case StructType():
-            parts = {
-                field.name: _fit(part, data_type[field.name].dataType, join_path(path, field.name), rows)
-                if field.name in data_type.names
-                else part
-                for field, part in zip(array.type, array.flatten(), strict=True)
-            }
-            return pa.StructArray.from_arrays(list(parts.values()), fields=list(array.type), mask=array.is_null())
-    kind = array.type
-    if isinstance(data_type, MapType):
-        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    # What is stored under a null list is left out, and offsets begin at 0.
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    offsets = pa.array(ends, mask=np.append(array.is_null().to_numpy(zero_copy_only=False), False))
-    inside = np.repeat(rows, lengths)
-    if isinstance(data_type, ArrayType):
-        elements = _fit(array.flatten(), data_type.elementType, join_path(path, "element"), inside)
-        return pa.ListArray.from_arrays(offsets, elements, type=kind)
-    assert isinstance(data_type, MapType)
-    keys, values = array.flatten().flatten()
-    keys = _fit(keys, data_type.keyType, join_path(path, "key"), inside)
-    values = _fit(values, data_type.valueType, join_path(path, "value"), inside)
-    return pa.MapArray.from_arrays(offsets, keys, values, type=kind)
-
-
-def _fit_texts(array: pa.Array, data_type: CharType | VarcharType, path: str, rows: Rows) -> pa.Array:
     longest, lengths = data_type.length, pc.utf8_length(array)
     bounds = pc.min_max(lengths).as_py()
     if bounds["max"] is None or (bounds["max"] <= longest and isinstance(data_type, VarcharType)):

@@ -26,7 +26,7 @@ MOST_DIGITS = 6
 """Most digits after the seconds of a column. Spark 4.3 also has 7 to 9, but neither Avro nor earlier Sparks do."""
 
 UNITS = MappingProxyType({"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1})
-"""The nanoseconds in each unit of counts since midnight."""
+"""The nanoseconds in each unit of counts since midnight, or since 1970."""
 
 _DAY = 86_400 * UNITS["s"]
 _TEXT = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?", re.ASCII)

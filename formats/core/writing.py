@@ -7,18 +7,21 @@ payload. Lists are encoded by their flattened elements, which are then joined pe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, MapType, StructType
 
 from pyspark_pravega.errors import InvalidRowError
 
 from .framing import Codec, find_codec, make_header
 from .scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from .spark_types import ELEMENT, list_fields
+from .spark_visitor import join_path
 
 Rows = npt.NDArray[np.int64]
 
@@ -39,6 +42,37 @@ def join_parts(parts: list[Any], count: int) -> pa.LargeBinaryArray:
     if not any(isinstance(part, pa.Array) for part in parts):
         return pa.array([b"".join(part.as_py() for part in parts)] * count, BINARY)
     return pc.binary_join_element_wise(*parts, _NOTHING)
+
+
+ConvertLeaf = Callable[[pa.Array, DataType, str, Rows], pa.Array]
+"""Converts the plain values of one type and column path; the last argument has the row of each."""
+
+
+def convert_leaves(array: pa.Array, data_type: DataType, path: str, rows: Rows, convert: ConvertLeaf) -> pa.Array:
+    """Return an array, nested or not, with all plain values in it converted. `rows` has the row of each value."""
+    fields, kind = {field.name: field.dataType for field in list_fields(data_type)}, array.type
+    if not fields:
+        return convert(array, data_type, path, rows)
+
+    def convert_part(part: pa.Array, name: str, owners: Rows) -> pa.Array:
+        return convert_leaves(part, fields[name], join_path(path, name), owners, convert) if name in fields else part
+
+    if isinstance(data_type, StructType):
+        parts = [convert_part(part, field.name, rows) for field, part in zip(kind, array.flatten(), strict=True)]
+        members = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=members, mask=array.is_null())
+    # What is stored under a null list is left out.
+    bounds, entries = find_list_bounds(array.drop_null())
+    absent, lengths = array.is_null().to_numpy(zero_copy_only=False), np.zeros(len(array), np.int64)
+    lengths[~absent] = np.diff(bounds)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    offsets, inside = pa.array(ends, pa.int32(), mask=np.append(absent, False)), np.repeat(rows, lengths)
+    if isinstance(data_type, MapType):
+        keys, values = (convert_part(*part, inside) for part in zip(entries.flatten(), fields, strict=True))
+        key_field, item_field = kind.key_field.with_type(keys.type), kind.item_field.with_type(values.type)
+        return pa.MapArray.from_arrays(offsets, keys, values, type=pa.map_(key_field, item_field))
+    elements = convert_part(entries, ELEMENT, inside)
+    return pa.ListArray.from_arrays(offsets, elements, type=pa.list_(kind.value_field.with_type(elements.type)))
 
 
 def join_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:

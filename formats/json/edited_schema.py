@@ -14,9 +14,9 @@ from pyspark_pravega.errors import UnsupportedOperationError, UnsupportedTypeErr
 
 from ..core.arrow_types import find_arrow_type
 from ..core.defaults import read_initial_value
-from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
+from ..core.edited_columns import REVISION, EditedColumn
 from ..core.format import Layout, Settings
-from ..core.spark_types import SPARK_TYPE, replace_description
+from ..core.spark_types import ELEMENT, SPARK_TYPE, VALUE, replace_description
 from ..core.spark_visitor import join_path
 from .schemas.schema_references import make_foreign_portable, make_portable, read_full_schema
 from .schemas.schema_to_spark import convert_json_schema_to_spark

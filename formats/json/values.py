@@ -13,17 +13,7 @@ import pyspark.sql.types as T
 from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import find_arrow_type
-from ..core.columns import (
-    Column,
-    Leaf,
-    ListColumn,
-    MapColumn,
-    Misfit,
-    NumberText,
-    StructColumn,
-    StructMember,
-    describe_kind,
-)
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, NumberText, StructColumn, StructMember, expect_type
 from ..core.scalars import (
     check_boolean,
     check_integer,
@@ -32,12 +22,12 @@ from ..core.scalars import (
     convert_floats,
     decode_base64,
     make_moment_column,
+    read_anything,
     read_base64,
     read_days,
     read_decimal,
     read_floating,
     read_micros,
-    write_json,
 )
 from ..core.spark_visitor import find_map_without_string_keys, join_path, list_part_types
 from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
@@ -114,7 +104,7 @@ def _read_default(node: model.Node | None) -> Any:
 def has_number_text(data_type: T.DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     parts = list_part_types(data_type)
-    if parts is not None:
+    if parts:
         return any(has_number_text(part, model.find_part(node, name), timestamps) for name, part in parts)
     if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType, T.TimeType)):
         return True
@@ -135,10 +125,7 @@ def _make_string(path: str) -> Column:
 
 
 def _make_anything(path: str) -> Column:
-    def convert_one(value: Any) -> str:
-        return check_string(value if type(value) is str else write_json(value))
-
-    return Leaf(path, pa.string(), convert_one, kinds=_STRINGS, native=("anything",))
+    return Leaf(path, pa.string(), read_anything, kinds=_STRINGS, native=("anything",))
 
 
 def _make_boolean(path: str, data_type: T.DataType) -> Column:
@@ -175,9 +162,7 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
 
 def _make_binary(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bytes:
-        if type(value) is not str:
-            raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
-        return decode_base64(value)
+        return decode_base64(expect_type(value, str, "a base64 string"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else read_base64(value) for value in values], pa.binary())
@@ -200,9 +185,7 @@ def _make_moment(path: str, data_type: T.DataType) -> Column:
 
 def _make_time(path: str, data_type: T.DataType) -> Column:
     def read(value: Any) -> int:
-        if type(value) is not str:
-            raise Misfit(f"expected a time of day as a string, found {describe_kind(value)}")
-        return parse_time_of_day(value)
+        return parse_time_of_day(expect_type(value, str, "a time of day as a string"))
 
     return make_time_column(path, data_type, read, ("clock", 0, True, False))
 

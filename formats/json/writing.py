@@ -23,7 +23,7 @@ from ..core.spark_types import ROOT_COLUMN, fit_rows
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
-from ..native import NativeWriter, Spec, Unplanned, make_json_writer
+from ..native import Spec, Unplanned, make_natively
 from .document_rules import make_document_rules
 from .plain_cells import (
     CONTAINERS,
@@ -77,7 +77,9 @@ class JsonEncoder(BatchEncoder):
         # A root that is no object has no object around it.
         self._object = _Object("", struct, timestamps, node, level=-1 if self._wrapped else 0)
         self._rules = make_document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
-        self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
+        self._native: Any = make_natively(
+            lambda module: module.JsonEncoder(self._plan(), self.header), "JSON is encoded"
+        )
 
     def _plan(self) -> Spec:
         plan = _plan_member("", Nulls.REFUSED, self._object, 0)
@@ -85,8 +87,10 @@ class JsonEncoder(BatchEncoder):
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.to_struct(batch)
-        written = self._native(struct.field(0) if self._wrapped else struct) if self._native is not None else None
-        if written is None:
+        values = struct.field(0) if self._wrapped else struct
+        if self._native is not None and (encoded := self._native.encode(values)) is not None:
+            written = pa.array(encoded)
+        else:
             rows = np.arange(len(struct))
             parts = self._object.values(struct, rows) if self._wrapped else self._object.parts(struct, rows)
             written = join_parts([make_constant(self.header), *parts], len(struct))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,14 +86,10 @@ class WholeEventFormat:
         )
 
 
-def make_raw_format() -> WholeEventFormat:
-    """Make the format of events that are bytes."""
-    return WholeEventFormat("raw", RAW_SCHEMA, "avro or json")
-
-
-def make_text_format() -> WholeEventFormat:
-    """Make the format of events that are any text."""
-    return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
+make_raw_format = partial(WholeEventFormat, "raw", RAW_SCHEMA, "avro or json")
+"""Makes the format of events that are bytes."""
+make_text_format = partial(WholeEventFormat, "text", TEXT_SCHEMA, "csv, avro or json")
+"""Makes the format of events that are any text."""
 
 
 class _WholeEventReader(PayloadReader):

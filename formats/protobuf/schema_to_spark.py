@@ -43,10 +43,7 @@ _F = FieldDescriptor
 _SCALARS: dict[int, T.DataType] = {
     _F.TYPE_BOOL: T.BooleanType(),
     **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_SINT32, _F.TYPE_SFIXED32), T.IntegerType()),
-    **dict.fromkeys(
-        (_F.TYPE_UINT32, _F.TYPE_FIXED32, _F.TYPE_INT64, _F.TYPE_SINT64, _F.TYPE_SFIXED64),
-        T.LongType(),
-    ),
+    **dict.fromkeys((_F.TYPE_UINT32, _F.TYPE_FIXED32, _F.TYPE_INT64, _F.TYPE_SINT64, _F.TYPE_SFIXED64), T.LongType()),
     **dict.fromkeys((_F.TYPE_UINT64, _F.TYPE_FIXED64), T.DecimalType(20, 0)),
     _F.TYPE_FLOAT: T.FloatType(),
     _F.TYPE_DOUBLE: T.DoubleType(),

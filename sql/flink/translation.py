@@ -22,25 +22,10 @@ from .secrets import hide, hide_in_statement, hide_logins
 from .statements import Cursor, FlinkStatement, slice_source, split_flink_script
 from .table_options import parse_milliseconds
 
-_OF_THE_ENGINE = (
-    "execution.checkpointing.",
-    "execution.attached",
-    "execution.target",
-    "heartbeat.",
-    "jobmanager.",
-    "pipeline.",
-    "rest.",
-    "restart-strategy",
-    "sql-client.",
-    "state.backend",
-    "state.savepoints.",
-    "table.dml-sync",
-    "table.dynamic-table-options.enabled",
-    "table.exec.async-",
-    "table.exec.mini-batch.",
-    "table.exec.resource.",
-    "table.optimizer.",
-    "taskmanager.",
+_OF_THE_ENGINE = tuple(
+    """execution.checkpointing. execution.attached execution.target heartbeat. jobmanager. pipeline. rest.
+    restart-strategy sql-client. state.backend state.savepoints. table.dml-sync table.dynamic-table-options.enabled
+    table.exec.async- table.exec.mini-batch. table.exec.resource. table.optimizer. taskmanager.""".split()
 )
 """Keys that say how Flink works, not what a job means."""
 _CHECKPOINT_DIRECTORIES = ("execution.checkpointing.dir", "state.checkpoints.dir")

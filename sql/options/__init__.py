@@ -9,7 +9,7 @@ or ill-typed, and returns `Options`, from which values are read by declaration a
 
 The strongest place counts: read or write option, table property, catalog conf, environment, default.
 `docs/options.md` is generated from this package. Options that belong together are read together, by
-`read_client_config` and `read_table_settings`.
+`read_client_config` and `read_table_settings` of `datasource/`.
 """
 
 from __future__ import annotations

@@ -72,16 +72,7 @@ CSV_NULL_VALUE = Option("csv.null-value", optional(TEXT), TABLE, formats=("csv",
 """An unquoted field with this text is null. Not set: an empty field is null."""
 COMPATIBILITY = Option(
     "compatibility",
-    one_of(
-        "allow-any",
-        "deny-all",
-        "backward",
-        "backward-transitive",
-        "forward",
-        "forward-transitive",
-        "full",
-        "full-transitive",
-    ),
+    one_of(*"allow-any deny-all backward backward-transitive forward forward-transitive full full-transitive".split()),
     SettableAs.CATALOG | SettableAs.PROPERTY,
     default_text="backward",
 )

@@ -10,13 +10,13 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.catalog.storage.creation_mark import CreationMark, read_mark
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import read_declared_settings
 from pyspark_pravega.datasource.tables.stored_properties import (
     describe_stored_table,
     make_stored_properties,
     make_tags,
     read_own_properties,
 )
+from pyspark_pravega.datasource.tables.table_settings import read_table_settings
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.options import resolve
 
@@ -34,10 +34,10 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("comment", [None, "of a day", "Größe = 10\nzweite Zeile", "base64:eA==", "x" * 1000])
 def test_properties_are_read_as_they_were_written(name: str, comment: str | None) -> None:
-    settings = read_declared_settings(resolve(conf={}, properties=TABLES[name]))
-    tags = make_tags(make_stored_properties(settings, comment), settings.tags)
+    settings = read_table_settings(resolve(conf={}, properties=TABLES[name]))
+    tags = make_tags(make_stored_properties(settings, comment), settings.configuration.tags)
     stored = read_own_properties(tags)
-    usual = read_declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
+    usual = read_table_settings(resolve(conf={}, properties={"format": settings.format})).framing
     read = describe_stored_table(Stream("a", "b"), stored["format"], StructType(), stored, framing=usual)
     assert (read.format, read.framing) == (settings.format, settings.framing)
     assert (read.codec, read.routing_key) == (settings.codec, settings.routing_key)
@@ -46,7 +46,7 @@ def test_properties_are_read_as_they_were_written(name: str, comment: str | None
     assert (read.event_time, read.event_time_delay) == (settings.event_time, settings.event_time_delay)
     assert read.settings == settings.format_settings
     assert read.scan_properties == settings.scan_properties
-    assert [tag for tag in tags if not tag.startswith("spark.")] == list(settings.tags)
+    assert [tag for tag in tags if not tag.startswith("spark.")] == list(settings.configuration.tags)
 
 
 def test_a_mark_is_read_as_it_was_written() -> None:

@@ -21,6 +21,7 @@ from .. import schema_model as avro
 from ..binary import (
     Reader,
     make_array_reader,
+    make_converting_reader,
     make_scalar_reader,
     make_skipping_reader,
     read_bounded_block,
@@ -89,7 +90,7 @@ class _Resolution:
                 return _make_map_step(self.value(writer.values, reader.values, join_path(path, "value")))
         scalar = (avro.Primitive, avro.Fixed, avro.Enum)
         if isinstance(writer, scalar) and isinstance(reader, scalar):
-            return _make_scalar_step(make_scalar_reader(writer), make_json_converter(writer, reader, path))
+            return make_converting_reader(make_scalar_reader(writer), make_json_converter(writer, reader, path))
         raise make_resolution_error(writer, reader, path)
 
     def record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
@@ -144,14 +145,6 @@ def _make_refusing_step(reason: str) -> _Step:
         raise Misfit(reason)
 
     return refuse
-
-
-def _make_scalar_step(read: Reader, convert: Callable[[Any], Any]) -> _Step:
-    def take_step(data: bytes, at: int) -> tuple[Any, int]:
-        value, at = read(data, at)
-        return convert(value), at
-
-    return take_step
 
 
 def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, Any]) -> _Step:

@@ -226,13 +226,7 @@ class DebeziumAvroDecoder(BatchDecoder):
 class _EnvelopeReader(EnvelopeReader):
     strips_padding = False
 
-    def __init__(
-        self,
-        schema: StructType,
-        table: StructType | None,
-        settings: Settings,
-        find: WriterSearch,
-    ) -> None:
+    def __init__(self, schema: StructType, table: StructType | None, settings: Settings, find: WriterSearch) -> None:
         self._rules = Rules.of(settings)
         self._find = find
         placeholder = self._rules.placeholder

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -26,6 +26,7 @@ from ...avro import schema_model as avro
 from ...avro.binary import (
     Reader,
     make_array_reader,
+    make_converting_reader,
     make_map_reader,
     make_nullable_reader,
     make_scalar_reader,
@@ -46,30 +47,25 @@ from ..feed import AVRO_SCHEMAS
 from ..native_reader import NativeEnvelopes
 
 
-def make_document_reader(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> Reader:
-    """Return a reader for values of a type inside these records.
-
-    Raises InvalidSchemaError for a record that contains itself.
-    """
+def make_document_reader(node: avro.Node) -> Reader:
+    """Return a reader for values of a type, in which no record contains itself."""
     if isinstance(node, avro.Record):
-        if any(node is outer for outer in around):
-            raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
-        return _make_object_reader([(f.name, make_document_reader(f.type, (*around, node))) for f in node.fields])
+        return _make_object_reader([(field.name, make_document_reader(field.type)) for field in node.fields])
     if isinstance(node, avro.Array):
-        return make_array_reader(node, make_document_reader(node.items, around))
+        return make_array_reader(node, make_document_reader(node.items))
     if isinstance(node, avro.Map):
-        return _convert(make_map_reader(make_document_reader(node.values, around)), _decode_keys)
+        return make_converting_reader(make_map_reader(make_document_reader(node.values)), _decode_keys)
     if isinstance(node, avro.Union):
-        branches = [make_document_reader(branch, around) for branch in node.branches]
+        branches = [make_document_reader(branch) for branch in node.branches]
         null_branch = node.null_number
         if len(branches) == 2 and null_branch is not None:
             return make_nullable_reader(null_branch, branches[1 - null_branch])
-        return _convert(make_union_reader(branches), itemgetter(1))
+        return make_converting_reader(make_union_reader(branches), itemgetter(1))
     reader = make_scalar_reader(node)
     if isinstance(node, avro.Enum):
-        return _convert(reader, make_symbol_finder(node, node))
+        return make_converting_reader(reader, make_symbol_finder(node, node))
     is_text = isinstance(node, avro.Primitive) and node.name == "string"
-    return _convert(reader, _decode_text) if is_text else reader
+    return make_converting_reader(reader, _decode_text) if is_text else reader
 
 
 def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
@@ -78,14 +74,6 @@ def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
         for name, reader in fields:
             values[name], at = reader(data, at)
         return values, at
-
-    return read
-
-
-def _convert(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        value, at = reader(data, at)
-        return convert(value), at
 
     return read
 

@@ -31,28 +31,12 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...json.values import plan_column
-from ..changelog_columns import (
-    IMAGES,
-    NO_CHANGE,
-    Change,
-    ChangeColumns,
-    LetterCase,
-    SourceEncoding,
-)
+from ..changelog_columns import IMAGES, NO_CHANGE, Change, ChangeColumns, LetterCase, SourceEncoding
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import (
-    CREATE,
-    DEBEZIUM_JSON,
-    INFER_COLUMNS,
-    OPERATIONS,
-    READ,
-    READ_BY_SNAPSHOT,
-    UPSERTS,
-    find_advice,
-)
+from ..feed import CREATE, DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, READ, READ_BY_SNAPSHOT, UPSERTS, find_advice
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen, sample_columns
 from ..placeholders import PlaceholderSearch

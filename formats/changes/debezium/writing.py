@@ -32,16 +32,15 @@ from ...core.columns import Misfit
 from ...core.format import Layout, Settings
 from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
-from ...core.times_of_day import UNITS as CLOCK_UNITS
-from ...core.times_of_day import find_wrong_times
-from ...core.writing import BINARY, BatchEncoder, join_parts, make_constant, spread
+from ...core.times_of_day import UNITS, find_wrong_times
+from ...core.writing import BINARY, BatchEncoder, convert_leaves, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import BASE64, HEX, URL_SAFE, Rules
 from ..encodings.texts import encode_bytes
 from ..encodings.times import divide_down
-from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UNITS, UPDATE, WRITTEN_AT, RowChanges
+from ..feed import CREATE, DELETE, OWN_CONNECTOR, READ, TIME_UNITS, UPDATE, WRITTEN_AT, RowChanges
 
 WriteRows = Callable[[pa.RecordBatch], pa.LargeBinaryArray]
 
@@ -155,8 +154,16 @@ class RowDocuments:
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _convert_column(self, array: Any, field: T.StructField, unit: str) -> pa.Array:
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
         try:
-            return self._convert(array, field.dataType, unit)
+            return convert_leaves(
+                array,
+                field.dataType,
+                field.name,
+                np.arange(len(array)),
+                lambda leaves, data_type, path, rows: self._convert(leaves, data_type, unit),
+            )
         except Misfit as error:
             raise InvalidRowError(f"a row cannot be written: column '{field.name}' is {error}") from None
 
@@ -171,13 +178,12 @@ class RowDocuments:
         return convert_parts(data_type, self._type)
 
     def _convert(self, array: Any, data_type: T.DataType, unit: str) -> pa.Array:
-        """Convert values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
+        """Convert plain values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""
         if isinstance(data_type, T.DateType):
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, T.TimestampNTZType):
-            return _convert_to_units(array.view(pa.int64()), unit)
+            micros, factor = array.view(pa.int64()), UNITS[unit] // 1000
+            return divide_down(micros, factor) if factor else pc.multiply_checked(micros, 1000)
         if isinstance(data_type, T.TimeType):
             return _count_times(array, data_type, unit)
         if isinstance(data_type, T.DecimalType) and self._decimal != "double":
@@ -186,38 +192,7 @@ class RowDocuments:
             return encode_bytes(array, self._binary)
         if isinstance(data_type, T.VariantType):
             return write_variants(array)
-        if isinstance(data_type, T.StructType):
-            children = [
-                self._convert(child, field.dataType, unit)
-                for child, field in zip(array.flatten(), data_type.fields, strict=True)
-            ]
-            return pa.StructArray.from_arrays(children, names=data_type.names, mask=array.is_null())
-        if isinstance(data_type, T.ArrayType):
-            lists = array.cast(pa.list_(array.type.value_type))
-            values = self._convert(lists.values, data_type.elementType, unit)
-            return pa.ListArray.from_arrays(_make_offsets(lists), values)
-        if isinstance(data_type, T.MapType):
-            values = self._convert(array.items, data_type.valueType, unit)
-            return pa.MapArray.from_arrays(_make_offsets(array), array.keys, values)
         return array
-
-
-def _make_offsets(lists: pa.Array) -> pa.Array:
-    """Return offsets that mark null lists."""
-    if lists.null_count == 0:
-        return lists.offsets
-    missing = lists.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
-
-
-def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
-    """Convert microseconds to whole units, rounded down."""
-    factor = UNITS[unit]
-    if factor == 0:
-        return pc.multiply_checked(micros, 1000)
-    if factor == 1:
-        return micros
-    return divide_down(micros, factor)
 
 
 def _has_times(field: T.StructField) -> bool:
@@ -230,7 +205,7 @@ def _count_times(array: pa.Array, data_type: T.TimeType, unit: str) -> pa.Array:
     for wrong, words in find_wrong_times(nanos, data_type):
         if wrong.any():
             raise Misfit(words)
-    counts, rest = np.divmod(nanos, CLOCK_UNITS[unit])
+    counts, rest = np.divmod(nanos, UNITS[unit])
     if rest.any():
         raise Misfit(f"a time of day with more digits than its unit '{unit}' has; change '{TIME_UNITS}'")
     return pa.array(counts, pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False))

@@ -23,12 +23,9 @@ _LOGICAL_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
     "time-millis": "org.apache.kafka.connect.data.Time",
     "time-micros": "io.debezium.time.MicroTime",
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
-    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    **dict.fromkeys(("timestamp-millis", "local-timestamp-millis"), "org.apache.kafka.connect.data.Timestamp"),
+    **dict.fromkeys(("timestamp-micros", "local-timestamp-micros"), "io.debezium.time.MicroTimestamp"),
+    **dict.fromkeys(("timestamp-nanos", "local-timestamp-nanos"), "io.debezium.time.NanoTimestamp"),
     "uuid": "io.debezium.data.Uuid",
 }
 """The semantic types that Avro's logical types stand for."""
@@ -94,17 +91,14 @@ def read_avro(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> FieldSch
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
-        if any(outer is only for outer in around):
-            raise InvalidSchemaError(
-                f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
-            )
-        around = (*around, only)
+        around = _enter(only, around)
         fields = {field.name: schema for field in only.fields if (schema := read_avro(field.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
         entry = _find_entry(only)
         if entry is not None:
-            key, value = (read_avro(part, around) for part in entry)
+            around = _enter(entry, around)
+            key, value = (read_avro(part.type, around) for part in entry.fields)
             return FieldSchema("map", name, element=value, key=key, raw=True)
         return FieldSchema("array", name, element=read_avro(only.items, around), raw=True)
     if isinstance(only, avro.Map):
@@ -112,6 +106,14 @@ def read_avro(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> FieldSch
     if isinstance(only, avro.Primitive | avro.Fixed):
         return _read_scalar(only, name)
     return FieldSchema("string", name, raw=True)
+
+
+def _enter(record: avro.Record, around: tuple[avro.Record, ...]) -> tuple[avro.Record, ...]:
+    if any(outer is record for outer in around):
+        raise InvalidSchemaError(
+            f"the record '{record.name}' contains itself, and Debezium's events have no recursive schemas"
+        )
+    return (*around, record)
 
 
 def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
@@ -122,15 +124,15 @@ def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
     return FieldSchema("float64" if kinds <= {"int32", "int64", "float32", "float64"} else "union", raw=True)
 
 
-def _find_entry(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
-    """Return the types of key and value if an array has the entries of a map, as Confluent's AvroData writes them."""
+def _find_entry(array: avro.Array) -> avro.Record | None:
+    """Return the record of key and value if an array has the entries of a map, as Confluent's AvroData writes them."""
     record = array.items
     if not isinstance(record, avro.Record) or [field.name for field in record.fields] != _ENTRY_FIELDS:
         return None
     internal = record.attributes.get("connect.internal.type")
     if internal != _MAP_ENTRY and record.name != f"io.confluent.connect.avro.{_MAP_ENTRY}":
         return None
-    return record.fields[0].type, record.fields[1].type
+    return record
 
 
 def _read_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | None:

@@ -10,19 +10,18 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import DecimalType, FloatType
+from pyspark.sql.types import DecimalType
 
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
 from ...core.scalars import (
-    FLOAT_LIMIT,
     SPECIAL_FLOATS,
     convert_decimal_texts,
     convert_floats,
     convert_unscaled,
     parse_decimal,
     read_base64,
-    shorten_value,
+    read_floating,
 )
 from .kafka_connect_schema import DECIMAL, FieldSchema
 from .matrix import Reading
@@ -209,8 +208,7 @@ def _parse_whole(text: str) -> int | None:
 
 def make_floating_column(cell: Cell) -> Leaf:
     """Return a column of floats that reads numbers, their texts, and decimals."""
-    is_single = isinstance(cell.data_type, FloatType)
-    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if is_single else (pa.float64(), math.inf)
+    arrow_type, kind = find_arrow_type(cell.data_type), cell.data_type.simpleString()
     schema, raw = cell.schema, cell.raw
     scaled = find_unscaled_scale(schema) is not None
 
@@ -221,17 +219,11 @@ def make_floating_column(cell: Cell) -> Leaf:
             return value
         if scaled or (_has_scale(value, raw) and not cell.plain):
             value = read_decimal_digits(value, schema)
-        if type(value) not in (float, int, str, NumberText):
-            raise Misfit(f"expected a number, found {describe_kind(value)}")
-        if type(value) is str and not is_decimal_text(value):
-            raise Misfit(f"the string '{value[:40]}' is not a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if abs(number) >= limit or math.isnan(number):
-            raise Misfit(f"the number {shorten_value(value)} is out of the range of {cell.data_type.simpleString()}")
-        return number
+        if type(value) is str:
+            if not is_decimal_text(value):
+                raise Misfit(f"the string '{value[:40]}' is not a number")
+            value = value.encode()
+        return read_floating(value, kind)
 
     kinds: frozenset[type] = ONLY_NULL if scaled else frozenset((float, int, NumberText, _NONE))
     fast = partial(convert_floats, arrow_type=arrow_type)

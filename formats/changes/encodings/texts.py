@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import check_characters, decode_base64, name_special_float, shorten_value, write_json
+from ...core.columns import Leaf, Misfit, expect_type
+from ...core.scalars import check_characters, decode_base64, name_special_float, read_anything, shorten_value
 from ...json.variants import encode_variant, parse_variant
 from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
@@ -59,7 +59,7 @@ def make_string_column(cell: Cell) -> Leaf:
             value = _convert_to_json(value, schema)
         if decimals and (digits := _read_variable_scale_digits(value)) is not None:
             return digits
-        return check_characters(_write_plain(value))
+        return read_anything(value)
 
     return Leaf(cell.path, pa.string(), convert_one, kinds=_TEXTS, native=("leaf",))
 
@@ -93,9 +93,7 @@ def _make_base64_column(cell: Cell) -> Leaf:
     def convert_one(value: Any) -> str:
         if type(value) is bytes and cell.raw:
             return base64.b64encode(value).decode("ascii")
-        if type(value) is not str:
-            raise Misfit(f"expected bytes, found {describe_kind(value)}")
-        return check_characters(value)
+        return check_characters(expect_type(value, str, "bytes"))
 
     return Leaf(cell.path, pa.string(), convert_one, kinds=_TEXTS, native=("leaf",))
 
@@ -106,13 +104,9 @@ def _make_iso_column(cell: Cell) -> Leaf:
     write = make_time_writer(find_unit(cell.schema), _KINDS_OF_TIMES[find_semantic(cell.schema)])
 
     def show(value: Any) -> str:
-        return write(value) if type(value) is int else check_characters(_write_plain(value))
+        return write(value) if type(value) is int else read_anything(value)
 
     return Leaf(cell.path, pa.string(), show, kinds=ONLY_NULL)
-
-
-def _write_plain(value: Any) -> str:
-    return value if type(value) is str else write_json(value)
 
 
 def _convert_to_json(value: Any, schema: FieldSchema | None) -> Any:
@@ -154,9 +148,7 @@ def make_binary_column(cell: Cell) -> Leaf:
     def convert_one(value: Any) -> bytes:
         if raw and type(value) is bytes:
             return value
-        if type(value) is not str:
-            raise Misfit(f"expected a string that encodes bytes, found {describe_kind(value)}")
-        return decode(value)
+        return decode(expect_type(value, str, "a string that encodes bytes"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else decode(value) for value in values], pa.binary())

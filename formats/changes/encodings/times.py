@@ -18,11 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import Leaf, Misfit, describe_kind
+from ...core.columns import Leaf, Misfit, describe_kind, expect_type
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros, format_date_of_any_year
-from ...core.times_of_day import UNITS as CLOCK_UNITS
-from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
-from ..feed import UNITS
+from ...core.times_of_day import UNITS, count_nanos, make_time_column, parse_time_of_day
 from .matrix import Reading
 from .semantic_types import Semantic, find_semantic, find_unit
 from .settings import ASSUMED_MS, ONLY_NULL, Cell
@@ -72,8 +70,8 @@ def make_date_column(cell: Cell) -> Leaf:
         valid_ranges = _DAYS_OF_POSTGRES
 
     def convert_one(value: Any) -> int | None:
-        if plain and type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
+        if plain:
+            return _parse_days(expect_type(value, str, "a date as a string"))
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
@@ -84,9 +82,7 @@ def make_date_column(cell: Cell) -> Leaf:
                 "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', otherwise "
                 "declare it as STRING"
             )
-        if type(value) is not str:
-            raise Misfit(f"expected days since 1970 or a date, found {describe_kind(value)}")
-        return _parse_days(value)
+        return _parse_days(expect_type(value, str, "days since 1970 or a date"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
@@ -110,8 +106,7 @@ def _make_midnight_column(cell: Cell) -> Leaf:
             return _parse_days(value)
         if type(value) is not int or unit not in UNITS:
             raise Misfit(f"expected a timestamp, found {describe_kind(value)}")
-        factor = UNITS[unit]
-        day, rest = divmod(value * factor if factor else value, _DAY_MICROS if factor else _DAY_MICROS * 1000)
+        day, rest = divmod(value * UNITS[unit], 86_400 * UNITS["s"])
         if not FIRST_DAY <= day <= LAST_DAY:
             return None
         if rest:
@@ -148,13 +143,11 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         if type(value) is int:
             if unit is None:
                 raise Misfit(unknown.format(value))
-            micros = _limit_micros(_convert_to_micros(value, unit))
+            micros = _limit_micros(value * UNITS[unit] // 1000)
             if micros is None and assumed:
                 raise Misfit(_TOO_LARGE.format(value))
             return micros
-        if type(value) is not str:
-            raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
-        return read_database_timestamp(value)
+        return read_database_timestamp(expect_type(value, str, "a whole number or a timestamp as a string"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values)) - {_NONE}
@@ -169,7 +162,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
         if unit is None and kinds:
             raise ValueError
         numbers = pa.array(values, pa.int64())
-        factor = UNITS[unit or "us"]
+        factor = UNITS[unit or "us"] // 1000
         if factor == 0:
             numbers = divide_down(numbers, 1000)
         elif factor > 1:
@@ -183,7 +176,7 @@ def make_timestamp_column(cell: Cell) -> Leaf:
             raise ValueError
         return micros.view(arrow_type)
 
-    native = ("moment", -1 if unit is None else UNITS[unit])
+    native = ("moment", -1 if unit is None else UNITS[unit] // 1000)
     return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, native=native)
 
 
@@ -199,12 +192,11 @@ def make_clock_column(cell: Cell) -> Leaf:
         if type(value) is int:
             if unit is None:
                 raise Misfit(unknown.format(value))
-            return count_nanos(value, CLOCK_UNITS[unit])
-        if type(value) is not str:
-            raise Misfit(f"expected a whole number or a time of day as a string, found {describe_kind(value)}")
-        return parse_time_of_day(value.removesuffix("Z") if utc else value)
+            return count_nanos(value, UNITS[unit])
+        text = expect_type(value, str, "a whole number or a time of day as a string")
+        return parse_time_of_day(text.removesuffix("Z") if utc else text)
 
-    nanos = 0 if unit is None else CLOCK_UNITS[unit]
+    nanos = 0 if unit is None else UNITS[unit]
     return make_time_column(cell.path, cell.data_type, read, ("clock", nanos, True, utc))
 
 
@@ -229,11 +221,6 @@ def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
 
 def _limit_micros(micros: int) -> int | None:
     return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
-
-
-def _convert_to_micros(value: int, unit: str) -> int:
-    factor = UNITS[unit]
-    return value * factor if factor else value // 1000
 
 
 def _parse_days(text: str) -> int | None:

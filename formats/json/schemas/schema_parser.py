@@ -26,22 +26,8 @@ from ...core.spark_types import (
     parse_spark_type,
 )
 from ...core.spark_visitor import join_path
+from . import schema_model as model
 from .node_rules import NodeRules
-from .schema_model import (
-    TYPES,
-    Anything,
-    Array,
-    Map,
-    Node,
-    Object,
-    Parts,
-    Scalar,
-    Schema,
-    SchemaSource,
-    Splitter,
-    drop_null,
-    list_choices,
-)
 from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
@@ -53,15 +39,15 @@ _SPARK_TYPES: Mapping[str, tuple[type[T.DataType], ...]] = {
 """The values of "spark.type" that may refine each JSON type; others are ignored."""
 
 
-def parse_json_schema(text: str) -> Schema:
+def parse_json_schema(text: str) -> model.Schema:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong."""
     root = read_schema(text)
     try:
         parser = _Parser(root)
-        node = parser.node([SchemaSource(root)], "", frozenset())
+        node = parser.node([model.SchemaSource(root)], "", frozenset())
     except RecursionError:
         raise InvalidSchemaError("the JSON schema is nested too deeply") from None
-    return Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
+    return model.Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
 
 
 def read_schema(text: str) -> Any:
@@ -80,22 +66,23 @@ def read_schema(text: str) -> Any:
 
 class _Parser:
     def __init__(self, root: Any) -> None:
-        self._splitter = Splitter(root)
+        self._splitter = model.Splitter(root)
         self.rules = NodeRules(self._splitter)
         self._count = 0
 
-    def node(self, sources: Sequence[SchemaSource], path: str, around: frozenset[int]) -> Node:
+    def node(self, sources: Sequence[model.SchemaSource], path: str, around: frozenset[int]) -> model.Node:
         """Return the shape of a value that fits all sources; `around` are the schemas around it."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
         parts = self._splitter.split(sources, path, around)
         annotations = _read_annotations(sources, parts)
-        possible = TYPES.intersection(*(self._splitter.types(source.value) for source in sources if not source.unsure))
+        certain = (self._splitter.types(source.value) for source in sources if not source.unsure)
+        possible = model.TYPES.intersection(*certain)
         annotations["takes_null"] = "null" in possible
         kind, nullable = _find_kind(parts, path)
         around |= parts.inside
-        node: Node | None = None
+        node: model.Node | None = None
         if parts.recursive or parts.never:
             self.rules.note_whole(parts, path)
         elif kind == "object":
@@ -103,35 +90,35 @@ class _Parser:
         elif kind == "array":
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
         elif kind is not None and (scalar := _read_scalar(kind, parts)) is not None:
-            node = Scalar(*scalar, **annotations | {"nullable": nullable})
+            node = model.Scalar(*scalar, **annotations | {"nullable": nullable})
         if node is None:
             variant = any(part.value[SPARK_TYPE] == VARIANT for part in parts.select(SPARK_TYPE))
-            node = Anything(possible, variant, **annotations | {"nullable": nullable or not variant})
+            node = model.Anything(possible, variant, **annotations | {"nullable": nullable or not variant})
         self.rules.note(parts, path, node)
         return node
 
-    def _array(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
+    def _array(self, parts: model.Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> model.Node:
         entries = _read_entries_type(parts)
         if entries is not None:
-            return Scalar(entries, **annotations)
-        items = [SchemaSource(part.value["items"], part.unsure) for part in parts.select("items")]
+            return model.Scalar(entries, **annotations)
+        items = [model.SchemaSource(part.value["items"], part.unsure) for part in parts.select("items")]
         if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
             items = []  # each place has its own type
-        element = self.node(items or [SchemaSource(True)], join_path(path, "element"), around)
-        return Array(_apply_contains_null(element, parts), **annotations)
+        element = self.node(items or [model.SchemaSource(True)], join_path(path, "element"), around)
+        return model.Array(_apply_contains_null(element, parts), **annotations)
 
-    def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
+    def _object(self, parts: model.Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> model.Node:
         properties = _collect_properties(parts)
         if not properties:
             values = [
-                SchemaSource(part.value["additionalProperties"], part.unsure)
+                model.SchemaSource(part.value["additionalProperties"], part.unsure)
                 for part in parts.found
                 if isinstance(part.value.get("additionalProperties"), dict)
             ]
             if parts.select("patternProperties"):
                 values = []  # the values of some keys have their own type
-            node = self.node(values or [SchemaSource(True)], join_path(path, "value"), around)
-            return Map(_apply_contains_null(node, parts), **annotations)
+            node = self.node(values or [model.SchemaSource(True)], join_path(path, "value"), around)
+            return model.Map(_apply_contains_null(node, parts), **annotations)
         required = _collect_required(parts)
         members = {}
         for name, sources in properties.items():
@@ -143,10 +130,10 @@ class _Parser:
             members[name] = replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
-        return Object(members, required, **annotations)
+        return model.Object(members, required, **annotations)
 
 
-def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str, Any]:
+def _read_annotations(sources: Sequence[model.SchemaSource], parts: model.Parts) -> dict[str, Any]:
     """Return the annotations of a value; the one nearest to the value counts."""
     annotations: dict[str, Any] = {}
     for value in [*(source.value for source in sources), *(part.value for part in parts.found)]:
@@ -161,7 +148,7 @@ def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str
     return annotations
 
 
-def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
+def _find_kind(parts: model.Parts, path: str) -> tuple[str | None, bool]:
     """Return the only type other than null that all parts allow, None for several; and whether the value may be null.
 
     Raises InvalidSchemaError if no type fits all parts.
@@ -175,13 +162,14 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     if not sure:
         kind = _infer_kind(parts, enums)
         return kind, nullable or any(part.or_null for part in parts.found)
-    names = sure[0].types() or TYPES
+    names = sure[0].types() or model.TYPES
     for part in sure[1:]:
-        both = names & (part.types() or TYPES)
+        others = part.types() or model.TYPES
+        both = names & others
         if not both:
             raise InvalidSchemaError(
                 f"the JSON schema allows no value at '{path}': one part of it says {_describe_types(names)}, and "
-                f"another {_describe_types(part.types() or TYPES)}"
+                f"another {_describe_types(others)}"
             )
         names = both
     nullable |= "null" in names
@@ -191,11 +179,11 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     return (next(iter(names)) if len(names) == 1 else None), nullable
 
 
-def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
+def _infer_kind(parts: model.Parts, enums: Sequence[list[Any]]) -> str | None:
     """Return the type that other keywords imply where no part names one."""
     if parts.select("properties"):
         return "object"
-    if any(len(drop_null(choices)) != 1 for part in parts.found for _, choices in list_choices(part.value)):
+    if any(len(model.drop_null(choices)) != 1 for part in parts.found for _, choices in model.list_choices(part.value)):
         return None
     if parts.select("additionalProperties"):
         return "object"
@@ -210,18 +198,18 @@ def _describe_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types - {"integer"} if "number" in types else types))
 
 
-def _collect_properties(parts: Parts) -> dict[str, list[SchemaSource]]:
+def _collect_properties(parts: model.Parts) -> dict[str, list[model.SchemaSource]]:
     """Return the schemas that the parts have for each property."""
     order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
-    sources: dict[str, list[SchemaSource]] = {}
+    sources: dict[str, list[model.SchemaSource]] = {}
     for part in parts.select("properties"):
         properties = part.value["properties"]
         for name, schema in properties.items() if isinstance(properties, dict) else ():
-            sources.setdefault(name, []).append(SchemaSource(schema, part.unsure))
+            sources.setdefault(name, []).append(model.SchemaSource(schema, part.unsure))
     return {name: sources[name] for name in (*order, *sources) if name in sources}
 
 
-def _collect_required(parts: Parts) -> set[str]:
+def _collect_required(parts: model.Parts) -> set[str]:
     lists = [part.value["required"] for part in parts.select("required") if not part.unsure]
     return {
         name
@@ -232,7 +220,7 @@ def _collect_required(parts: Parts) -> set[str]:
     }
 
 
-def _read_entries_type(parts: Parts) -> T.MapType | None:
+def _read_entries_type(parts: model.Parts) -> T.MapType | None:
     """Return the type of a map that is written as a list of entries, if an annotation says so."""
     for part in parts.select(SPARK_MAP):
         check_types_known(part.value[SPARK_MAP])
@@ -243,13 +231,13 @@ def _read_entries_type(parts: Parts) -> T.MapType | None:
     return None
 
 
-def _apply_contains_null(node: Node, parts: Parts) -> Node:
+def _apply_contains_null(node: model.Node, parts: model.Parts) -> model.Node:
     # Data often violates its schema here (Java writes nulls into lists of strings), so only a schema of this project
     # can promise that there are no nulls.
     return replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
-def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
+def _read_scalar(name: str, parts: model.Parts) -> tuple[T.DataType, bool] | None:
     """Return the type of plain values, and whether it comes from another program's schema."""
     for part in parts.select(SPARK_TYPE):
         own = parse_spark_type(part.value[SPARK_TYPE])
@@ -264,9 +252,5 @@ def _read_scalar(name: str, parts: Parts) -> tuple[T.DataType, bool] | None:
     return (_FORMATS[formats.pop()] if len(formats) == 1 else T.StringType()), True
 
 
-_PLAIN: Mapping[str, T.DataType] = {
-    "boolean": T.BooleanType(),
-    "integer": T.LongType(),
-    "number": T.DoubleType(),
-}
+_PLAIN: Mapping[str, T.DataType] = {"boolean": T.BooleanType(), "integer": T.LongType(), "number": T.DoubleType()}
 _FORMATS = {"date": T.DateType(), "date-time": T.TimestampType()}

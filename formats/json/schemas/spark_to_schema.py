@@ -34,14 +34,7 @@ from typing import Any
 import pyspark.sql.types as T
 
 from ...core.defaults import drop_initial_value
-from ...core.spark_types import (
-    FLOATING_POINT,
-    SPARK_MAP,
-    SPARK_TYPE,
-    WHOLE_NUMBERS,
-    describe_column,
-    is_valid_decimal,
-)
+from ...core.spark_types import FLOATING_POINT, SPARK_MAP, SPARK_TYPE, WHOLE_NUMBERS, describe_column, is_valid_decimal
 from ...core.spark_visitor import SparkTypeVisitor, explain_unsupported
 from ...core.times_of_day import is_time_of_day
 

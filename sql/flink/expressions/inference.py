@@ -44,22 +44,16 @@ _OF_THE_FIRST = frozenset(
     "ABS FIRST_VALUE HOP_ROWTIME LAG LAST_VALUE LEAD MAX MIN NULLIF ROUND SESSION_ROWTIME SUM TUMBLE_ROWTIME".split()
 )
 _OF_ALL = frozenset("COALESCE GREATEST IFNULL LEAST MOD NVL".split())
-_NODES: dict[type[exp.Expr], str] = {
-    exp.CurrentDate: "DATE",
-    exp.CurrentTimestamp: ZONED,
-    exp.DPipe: "STRING",
-    exp.Exists: "BOOLEAN",
-    exp.Extract: "BIGINT",
-    exp.Interval: "INTERVAL",
-    exp.Localtimestamp: LOCAL,
-    exp.Null: NULL,
-    exp.StrPosition: "INT",
-    exp.Substring: "STRING",
-    exp.Trim: "STRING",
-    exp.Not: "BOOLEAN",
-    exp.Connector: "BOOLEAN",
-    exp.Predicate: "BOOLEAN",
-    exp.Boolean: "BOOLEAN",
+_NODES: dict[str, tuple[type[exp.Expr], ...]] = {
+    "BIGINT": (exp.Extract,),
+    "BOOLEAN": (exp.Boolean, exp.Connector, exp.Exists, exp.Not, exp.Predicate),
+    "DATE": (exp.CurrentDate,),
+    "INT": (exp.StrPosition,),
+    "INTERVAL": (exp.Interval,),
+    "STRING": (exp.DPipe, exp.Substring, exp.Trim),
+    LOCAL: (exp.Localtimestamp,),
+    NULL: (exp.Null,),
+    ZONED: (exp.CurrentTimestamp,),
 }
 
 
@@ -87,7 +81,7 @@ def infer(node: exp.Expr) -> str | None:
         return _infer_arithmetic(node)
     if isinstance(node, exp.Anonymous):
         return _infer_call(node.name.upper(), node.expressions)
-    return next((infer_node for kind, infer_node in _NODES.items() if isinstance(node, kind)), None)
+    return next((kind for kind, nodes in _NODES.items() if isinstance(node, nodes)), None)
 
 
 def remember(node: exp.Expr, kind: str | None) -> None:

@@ -718,6 +718,27 @@ def test_unscaled_numbers_are_as_long_as_those_of_java(unscaled: int, written: s
     assert json.loads(encoder.encode(batch)[0].as_py())["after"] == {"d": written}
 
 
+def test_values_are_encoded_at_any_depth() -> None:
+    """Even in maps whose structs may be null, but not their fields."""
+    field = t.StructType([t.StructField("d", t.DateType(), False)])
+    table = columns(m=t.MapType(t.StringType(), field), l=t.ArrayType(t.DecimalType(3, 1)))
+    rows = [
+        {"m": [("a", {"d": 1}), ("b", None)], "l": [Decimal("1.5"), None]},
+        {"m": None, "l": None},
+        {"m": [], "l": []},
+    ]
+    batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(arrow_schema(table)))))
+    for begin in (0, 1):
+        payloads = find_format("debezium-json").encoder(Layout(table)).encode(batch.slice(begin))
+        written = [json.loads(payload)["after"] for payload in payloads.to_pylist()]
+        assert (
+            written
+            == [{"m": {"a": {"d": 1}, "b": None}, "l": ["1.5", None]}, {"m": None, "l": None}, {"m": {}, "l": []}][
+                begin:
+            ]
+        )
+
+
 def changelog_type(table: t.StructType) -> pa.DataType:
     format = find_format("debezium-json")
     return (
@@ -895,6 +916,26 @@ SELF_CONTAINING: dict[str, dict[str, Any]] = {
                         "name": "E",
                         "connect.internal.type": "MapEntry",
                         "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "Se"]}],
+                    },
+                },
+            }
+        ],
+    },
+    "entries of entries": {
+        "name": "Se",
+        "fields": [
+            {
+                "name": "n",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "E",
+                        "connect.internal.type": "MapEntry",
+                        "fields": [
+                            {"name": "key", "type": "int"},
+                            {"name": "value", "type": {"type": "array", "items": "E"}},
+                        ],
                     },
                 },
             }

@@ -23,6 +23,12 @@ class Changes(Whole):
     changes = True
     infer_columns = truncate_candidates = None
 
+class Registered(Whole):
+    registry_format = "Custom"
+
+class RegisteredChanges(Changes):
+    registry_format = "Custom"
+
 class NoChanges(Whole):
     changes = True
 

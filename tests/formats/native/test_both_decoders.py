@@ -32,10 +32,11 @@ from pyspark_pravega import native
 from pyspark_pravega.formats.avro.native_plan import make_value
 from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.defaults import add_default
-from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
+from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Layout, Settings, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import make_header
+from pyspark_pravega.formats.core.spark_types import KEY
 from pyspark_pravega.formats.native import NativeReader, Spec
 from tests.formats.both_paths import BothPaths, needs_native, reference_only
 from tests.formats.core.test_bad_events import JSON_REFUSED, schema_of

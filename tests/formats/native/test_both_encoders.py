@@ -45,7 +45,7 @@ def both(
     encoder = make(Layout(schema, text or None, settings), 7, codec)
     assert isinstance(encoder, JsonEncoder) and encoder._native is not None
     struct_array = encoder.to_struct(batch)
-    written = encoder._native(struct_array.field(0) if text else struct_array)
+    written = encoder._native.encode(struct_array.field(0) if text else struct_array)
     found = encoder.encode(batch) if written is not None else None
     with reference_only():
         return found, make(Layout(schema, text or None, settings), 7, codec).encode(batch)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
+from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql.options import resolve
-from pyspark_pravega.sql.table_settings import FormatTraits, Retention, Scaling, TableSettings, read_table_settings
+from tests.formats.core.test_installed_formats import bring
+
+__all__ = ["bring"]
 
 
 def read_settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> TableSettings:
-    registered = properties.get("format") not in ("raw", "text", "csv")
-    traits = FormatTraits(registered, changes=properties.get("format") == "debezium-json")
-    return read_table_settings(resolve(properties=properties, conf=conf, env={}), traits)
+    return read_table_settings(resolve(properties=properties, conf=conf, env={}))
 
 
 def test_defaults() -> None:
@@ -25,11 +27,7 @@ def test_defaults() -> None:
         None,
         0,
         "backward",
-        Scaling("fixed", 0, 2, 1),
-        None,
-        None,
-        0,
-        (),
+        StreamConfiguration(ScalingPolicy("fixed", 0, 2, 1)),
         {},
         {},
     )
@@ -44,18 +42,20 @@ def test_tables_without_registry_have_no_framing(format: str) -> None:
             read_settings({"format": format, key: value})
 
 
-def test_a_format_may_be_told_to_be_without_registry() -> None:
-    options = resolve(properties={"format": "fixed-width"}, env={})
-    assert read_table_settings(options, FormatTraits(registered=True, changes=False)).framing == "registry"
-    assert read_table_settings(options, FormatTraits(registered=False, changes=False)).framing == "none"
+@pytest.mark.parametrize("bring", ["Whole", "Registered"], indirect=True)
+def test_another_distribution_says_whether_the_registry_knows_its_format(bring: str) -> None:
+    assert read_settings({"format": bring}).framing == ("registry" if bring == "brought-registered" else "none")
 
 
-def test_a_primary_key_belongs_to_every_format_of_changes() -> None:
-    options = resolve(properties={"format": "brought-by-others", "primary-key": "id"}, env={})
-    found = read_table_settings(options, FormatTraits(registered=True, changes=True))
-    assert (found.framing, dict(found.format_settings)) == ("none", {"primary-key": "id"})
+@pytest.mark.parametrize("bring", ["RegisteredChanges", "Registered"], indirect=True)
+def test_a_primary_key_belongs_to_every_format_of_changes(bring: str) -> None:
+    properties = {"format": bring, "primary-key": "id"}
+    if bring == "brought-registeredchanges":
+        found = read_settings(properties)
+        assert (found.framing, dict(found.format_settings)) == ("none", {"primary-key": "id"})
+        return
     with pytest.raises(InvalidOptionError, match="one whose events are changes of rows, such as 'debezium-json'"):
-        read_table_settings(options, FormatTraits(registered=True, changes=False))
+        read_settings(properties)
 
 
 def test_what_counts_for_scans_is_kept() -> None:
@@ -77,12 +77,13 @@ def test_scaling_and_retention() -> None:
             "rollover-size": "64m",
         }
     )
-    assert given.scaling == Scaling("by-rate-kb", 100, 3, 4)
-    assert given.retention == Retention("time", 3_600_000, 172_800_000)
-    assert given.rollover_size == 64 << 20
-    assert read_settings({"retention.type": "size", "retention.minimum": "10g"}).retention == Retention(
-        "size", 10 << 30, None
+    assert given.configuration == StreamConfiguration(
+        ScalingPolicy("by-rate-kb", 100, 3, 4),
+        RetentionPolicy("time", 3_600_000, 172_800_000),
+        rollover_size_bytes=64 << 20,
     )
+    by_size = read_settings({"retention.type": "size", "retention.minimum": "10g"})
+    assert by_size.configuration.retention == RetentionPolicy("size", 10 << 30)
 
 
 @pytest.mark.parametrize(

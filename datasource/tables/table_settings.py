@@ -7,37 +7,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
 from pyspark_pravega.errors import InvalidOptionError, shorten
-
-from . import options as o
-from .option_types import BYTE_SIZE, DURATION
+from pyspark_pravega.formats.changes.feed import is_change_format
+from pyspark_pravega.formats.core.format import Format, find_format
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 
 TAG_PREFIX = "spark."
 """Prefix of the tags that hold table properties."""
 LONGEST_TAG = 256
 """The most characters that Pravega accepts in a tag."""
-
-ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
-RetentionKind = Literal["time", "size"]
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How many segments a stream has. `target_rate` is in kilobytes or events per second, 0 for `fixed`."""
-
-    kind: ScalingKind
-    target_rate: int
-    factor: int
-    min_segments: int
-
-
-@dataclass(frozen=True)
-class Retention:
-    """What a stream keeps: milliseconds for kind `time`, bytes for `size`. No maximum: None."""
-
-    kind: RetentionKind
-    minimum: int
-    maximum: int | None
 
 
 @dataclass(frozen=True)
@@ -54,26 +34,11 @@ class TableSettings:
     event_time_delay: int
     """In milliseconds."""
     compatibility: str
-    scaling: Scaling
-    retention: Retention | None
-    rollover_size: int | None
-    event_time_timeout: int
-    """In milliseconds; 0: none."""
-    tags: tuple[str, ...]
-    """The users' own tags, without those that hold table properties."""
+    configuration: StreamConfiguration
+    """The settings of the stream, with the users' own tags, without those that hold table properties."""
     format_settings: Mapping[str, str]
     scan_properties: Mapping[str, str]
     """The texts of the properties that apply to scans."""
-
-
-@dataclass(frozen=True)
-class FormatTraits:
-    """The traits of a format on which the settings of a table depend."""
-
-    registered: bool
-    """Whether the schema registry knows the format."""
-    changes: bool
-    """Whether its events are changes of rows."""
 
 
 OF_LAKE: tuple[o.Option[Any], ...] = (o.LAKE, o.LAKE_KEEP, o.TIER_INTERVAL)
@@ -82,33 +47,35 @@ READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, *OF_LAKE)
 """Table properties that are no traits of the format: they apply to scans and to the lake."""
 
 
-def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
-    """Read what a table is. Raises InvalidOptionError, which names the properties that contradict each other.
+def read_table_settings(options: o.Options) -> TableSettings:
+    """Read what options say of a table.
 
-    `traits` are those of the format that the options name.
+    Raises InvalidOptionError, which names the properties that contradict each other, or an unknown format.
     """
-    format = options.get(o.FORMAT)
-    if not traits.registered and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
+    format = find_format(options.get(o.FORMAT))
+    if format.registry_format is None and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
         raise InvalidOptionError(
-            f"'compatibility' does not apply with 'format'='{format}', which has no schema in the registry. Leave it "
-            "out, or choose 'format'='avro' or 'json'."
+            f"'compatibility' does not apply with 'format'='{format.name}', which has no schema in the registry. Leave "
+            "it out, or choose 'format'='avro' or 'json'."
         )
-    timeout = options.get(o.EVENT_TIME_TIMEOUT)
+    framing, timeout = _read_framing(options, format), options.get(o.EVENT_TIME_TIMEOUT)
     return TableSettings(
-        format=format,
-        framing=_read_framing(options, format, traits),
-        codec=_read_codec(options, format, traits),
+        format=format.name,
+        framing=framing,
+        codec=_read_codec(options, framing),
         routing_key=options.get(o.ROUTING_KEY),
-        routing_key_of_all=_read_routing_key_of_all(options, format, traits),
+        routing_key_of_all=_read_routing_key_of_all(options, format),
         event_time=options.get(o.EVENT_TIME),
         event_time_delay=_read_delay(options),
         compatibility=options.get(o.COMPATIBILITY),
-        scaling=_read_scaling(options),
-        retention=_read_retention(options),
-        rollover_size=options.get(o.ROLLOVER_SIZE),
-        event_time_timeout=0 if timeout is None else count_milliseconds(timeout),
-        tags=_read_tags(options),
-        format_settings=select_format_settings(options, format, traits),
+        configuration=StreamConfiguration(
+            _read_scaling(options),
+            _read_retention(options),
+            _read_tags(options),
+            options.get(o.ROLLOVER_SIZE) or 0,
+            0 if timeout is None else count_milliseconds(timeout),
+        ),
+        format_settings=_select_format_settings(options, format),
         scan_properties={
             option.key: text
             for option in READING
@@ -117,12 +84,12 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
     )
 
 
-def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -> bool | None:
+def _read_routing_key_of_all(options: o.Options, format: Format) -> bool | None:
     key_of_all = options.get(o.ROUTING_KEY_OF_ALL)
-    if key_of_all is not None and traits.changes:
+    if key_of_all is not None and is_change_format(format.name):
         raise InvalidOptionError(
-            f"'{o.ROUTING_KEY_OF_ALL.key}' does not apply with 'format'='{format}', whose events are changes of rows. "
-            "Leave it out."
+            f"'{o.ROUTING_KEY_OF_ALL.key}' does not apply with 'format'='{format.name}', whose events are changes of "
+            "rows. Leave it out."
         )
     if key_of_all is not None and options.get(o.ROUTING_KEY) is None:
         raise InvalidOptionError(
@@ -151,42 +118,43 @@ def count_milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
 
 
-def select_format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:
+def _select_format_settings(options: o.Options, format: Format) -> dict[str, str]:
     """Return the texts of the options that only this format knows.
 
     Raises InvalidOptionError for one that belongs to other formats, unless it is a catalog's default.
     """
-    settings = {}
+    settings, changes = {}, is_change_format(format.name)
     for option in o.OPTIONS.values():
         text = options.text(option)
         if not option.of_formats or text is None:
             continue
-        if option.is_known_to(format, traits.changes):
+        if option.is_known_to(format.name, changes):
             settings[option.key] = text
         elif options.source(option) is not o.Source.CATALOG:
             allowed = " or ".join(f"'{one}'" for one in option.formats)
             if option.of_changes:
                 allowed = "one whose events are changes of rows, such as 'debezium-json'"
             raise InvalidOptionError(
-                f"'{option.key}' does not apply with 'format'='{format}'. Leave it out, or set 'format' to {allowed}."
+                f"'{option.key}' does not apply with 'format'='{format.name}'. Leave it out, or set 'format' to "
+                f"{allowed}."
             )
     return settings
 
 
-def _read_framing(options: o.Options, format: str, traits: FormatTraits) -> str:
-    framing = options.get(o.FRAMING)
-    if not traits.registered and framing == "registry":
+def _read_framing(options: o.Options, format: Format) -> str:
+    framing, registered = options.get(o.FRAMING), format.registry_format is not None
+    if not registered and framing == "registry":
         raise InvalidOptionError(
-            f"'framing'='registry' needs a schema in the registry, which 'format'='{format}' does not have. "
+            f"'framing'='registry' needs a schema in the registry, which 'format'='{format.name}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
     # Debezium's own sink does not write our header.
-    return framing or ("none" if not traits.registered or traits.changes else "registry")
+    return framing or ("registry" if registered and not is_change_format(format.name) else "none")
 
 
-def _read_codec(options: o.Options, format: str, traits: FormatTraits) -> str:
+def _read_codec(options: o.Options, framing: str) -> str:
     codec = options.get(o.CODEC)
-    if codec == "none" or _read_framing(options, format, traits) == "registry":
+    if codec == "none" or framing == "registry":
         return codec
     if options.source(o.CODEC) is o.Source.CATALOG:
         return "none"  # a catalog's default applies only to tables that can have it
@@ -196,7 +164,7 @@ def _read_codec(options: o.Options, format: str, traits: FormatTraits) -> str:
     )
 
 
-def _read_scaling(options: o.Options) -> Scaling:
+def _read_scaling(options: o.Options) -> ScalingPolicy:
     kind = options.get(o.SCALING_TYPE)
     rate = options.get(o.SCALING_TARGET_RATE)
     if kind == "fixed":
@@ -211,15 +179,15 @@ def _read_scaling(options: o.Options) -> Scaling:
         raise InvalidOptionError(
             f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one segment should take."
         )
-    return Scaling(
-        cast(ScalingKind, kind),  # the option's type allows only these names
+    return ScalingPolicy(
+        cast(Literal["fixed", "by-rate-kb", "by-rate-events"], kind),  # the option's type allows only these names
         rate or 0,
         options.get(o.SCALING_FACTOR),
         options.get(o.SCALING_MIN_SEGMENTS),
     )
 
 
-def _read_retention(options: o.Options) -> Retention | None:
+def _read_retention(options: o.Options) -> RetentionPolicy | None:
     kind = options.get(o.RETENTION_TYPE)
     if kind is None:
         for option in (o.RETENTION_MINIMUM, o.RETENTION_MAXIMUM):
@@ -239,7 +207,7 @@ def _read_retention(options: o.Options) -> Retention | None:
             f"'retention.maximum'='{options.text(o.RETENTION_MAXIMUM)}' must be more than "
             f"'retention.minimum'='{options.text(o.RETENTION_MINIMUM)}'."
         )
-    return Retention(cast(RetentionKind, kind), minimum, maximum)
+    return RetentionPolicy(cast(Literal["time", "size"], kind), minimum, maximum)
 
 
 def _read_tags(options: o.Options) -> tuple[str, ...]:
