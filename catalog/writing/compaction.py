@@ -38,7 +38,6 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, list_whole_segments
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import read_in_process
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
 from pyspark_pravega.datasource.tables.loading import load_table
@@ -164,7 +163,7 @@ class _Repetition:
 
     def _read_rows(self, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = []
-        for batch in read_in_process(planned):
+        for batch in planned.reader.read_all():
             batches.append(pa.RecordBatch.from_struct_array(batch.column(FORMER_ROW)))
             if sum(one.nbytes for one in batches) >= _MOST_BYTES:
                 yield _join(batches)

@@ -24,7 +24,6 @@ from pyspark_pravega.sql import options as o
 from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
-from ..scan.reader import read_in_process
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
 from ..tables.primary_key import KeyPositions, hash_primary_key, write_primary_key
@@ -75,7 +74,7 @@ def find_ends_without(read: OpenRead, keys: KeyPositions) -> Mapping[int, int]:
     """
     columns = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
     planned, write = plan_current_rows(read, WantedRows(columns)), write_primary_key(read.table, columns)
-    for rows in read_in_process(planned):
+    for rows in planned.reader.read_all():
         _refuse_existing(read, write(rows), keys)
     return planned.tail
 

@@ -16,8 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
-from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.hidden_columns import FORMER_ROW
@@ -44,7 +43,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
     """Folds the changes of the segments of each group."""
 
     def batches(self, partition: GroupPartition | RememberedPartition) -> Iterator[pa.RecordBatch]:
-        plan, counts = self._plan, Counts()
+        plan, counts = self.plan, Counts()
         if isinstance(partition, RememberedPartition):
             for group in partition.groups:
                 yield from _read_remembered(plan, group, counts)

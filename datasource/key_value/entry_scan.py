@@ -32,8 +32,7 @@ from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, add_counts, make_null_counts
-from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import KeyColumns, StreamTable
@@ -167,7 +166,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
     """One partition for each of the table's; the entries of a range are in the order of their keys."""
 
     def batches(self, partition: KeyPartition) -> Iterator[pa.RecordBatch]:
-        plan, left = self._plan, self._plan.limit
+        plan, left = self.plan, self.plan.limit
         rows = _Rows(plan)
         with borrow_connection(plan.config) as pravega:
             for (keys, values), counts in _count_pages(self._read_pages(pravega, partition, rows.values_wanted)):
@@ -183,8 +182,8 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                     return
 
     def _read_pages(self, pravega: Pravega, partition: KeyPartition, values: bool) -> Iterator[_Page]:
-        entries = open_entries(pravega, self._plan.table)
-        time = _LookupTime(self._plan, len(partition.keys))
+        entries = open_entries(pravega, self.plan.table)
+        time = _LookupTime(self.plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
             page_keys = partition.keys[at : at + MAX_READ_KEYS]
             with time.limited():
