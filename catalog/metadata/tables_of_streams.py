@@ -31,17 +31,8 @@ from .segment_rows import scale_events, segments
 TABLES: Mapping[str, MetadataTable] = {
     table.name: table
     for table in (
-        history,
-        segments,
-        schemas,
-        encodings,
-        stream_cuts,
-        tags,
-        scale_events,
-        transactions,
-        consumers,
-        properties,
-        lake,
+        *(history, segments, schemas, encodings, stream_cuts, tags),
+        *(scale_events, transactions, consumers, properties, lake),
     )
 }
 
