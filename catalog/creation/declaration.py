@@ -15,7 +15,7 @@ from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
-from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
+from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -35,6 +35,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..protocol import Constraint, CreateTable
 from ..storage.catalogs import Catalog
 from ..storage.spelling import Address
+from ..tables.description import list_fields
 from ..tables.stream_tables import has_envelopes
 
 
@@ -125,11 +126,14 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             )
     elif not names:
         raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
-    for name in iterate_names(schema):
+    fields = list_fields(schema)
+    while fields:
+        name = fields[0].name
         if "\0" in name:
             raise InvalidNameError(
                 f"The column name {name!a} contains U+0000, which no format can store. Leave it out."
             )
+        fields = list_fields(fields[0].dataType) + fields[1:]
     for name in names:
         if not name:
             raise InvalidNameError("A column has an empty name. Give it one.")

@@ -201,17 +201,3 @@ def spell_columns(settings: TableSettings, columns: T.StructType) -> TableSettin
     if settings.event_time is not None:
         settings = replace(settings, event_time=resolve_event_time_column(settings.event_time, columns))
     return settings
-
-
-def iterate_names(type: T.DataType) -> Iterator[str]:
-    """Yield the names of all fields of a type, nested ones included."""
-    match type:
-        case T.StructType():
-            for field in type:
-                yield field.name
-                yield from iterate_names(field.dataType)
-        case T.ArrayType():
-            yield from iterate_names(type.elementType)
-        case T.MapType():
-            yield from iterate_names(type.keyType)
-            yield from iterate_names(type.valueType)
