@@ -62,7 +62,7 @@ class ChangesSource(StreamSource):
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
 
     def commit(self, until: str) -> None:
-        self._reader.queries.note_committed(self._reader.checkpoint, ChangesOffset.from_json(until).cut)
+        self._reader.memory.note_committed(self._reader.checkpoint, ChangesOffset.from_json(until).cut)
 
     def _read_range(self, batch: BatchRange) -> tuple[ChangesOffset, ChangesOffset]:
         since, until = ChangesOffset.from_json(batch.since), ChangesOffset.from_json(batch.until)

@@ -109,7 +109,7 @@ class MergedSource(StreamSource):
     def commit(self, until: str) -> None:
         if self._options.is_set(o.CONSUMER):
             ends = [offset.cut for offset in self._open().read_offset(until).offsets.values()]
-            self._act_on(ends, partial(self._reader.queries.note_committed, self._reader.checkpoint))
+            self._act_on(ends, partial(self._reader.memory.note_committed, self._reader.checkpoint))
 
     def plan_real_time(self, since: str) -> PlannedScan:
         raise UnsupportedOperationError(
