@@ -11,7 +11,7 @@ from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.open_lake import require_catalog
-from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
+from pyspark_pravega.datasource.positions.snapshot import drop_empty, measure_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, load_table, read_declared_settings
@@ -190,7 +190,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     traits = format_traits(table.format)
     if not traits.registered or traits.changes or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    for piece in drop_empty(list_whole_segments(pravega, table.stream)):
+    for piece in drop_empty(measure_segments(pravega, table.stream)):
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):
             continue

@@ -36,7 +36,7 @@ from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, list_whole_segments
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, measure_segments
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
@@ -126,7 +126,7 @@ def measure(catalog: Catalog, stream: Stream) -> int:
 
 def _measure_settled(pravega: Pravega, stream: Stream, log: CommitLog) -> _Measurement:
     """Measure while no transaction is being committed, and each one that was committed has its version."""
-    return log.measure_settled_with_head(partial(list_whole_segments, pravega, stream), published_by=math.inf)
+    return log.measure_settled_with_head(partial(measure_segments, pravega, stream), published_by=math.inf)
 
 
 def _count_bytes(head: HeadRow | None, stream: Stream) -> int:
@@ -194,7 +194,7 @@ class _Repetition:
         prepared = self._prepared
 
         def check(_reports: Sequence[InsertMessage]) -> None:
-            self._look((list_whole_segments(prepared.pravega, prepared.stream), self._log.head()))
+            self._look((measure_segments(prepared.pravega, prepared.stream), self._log.head()))
             if self._are_changed(keys).true_count:
                 raise ConcurrentChangeError(f"Others have changed rows of stream {prepared.stream} meanwhile.")
 

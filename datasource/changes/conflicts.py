@@ -21,7 +21,7 @@ from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, lis
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
+from ..positions.snapshot import SegmentSlice, drop_empty, measure_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
 from ..scan.scan_request import WantedRows
@@ -127,7 +127,7 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
 
     Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
-    new = select_new_events(read, ends, list_whole_segments(read.pravega, read.stream))
+    new = select_new_events(read, ends, measure_segments(read.pravega, read.stream))
     if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return new

@@ -33,7 +33,7 @@ from ..lake.iceberg import LakeTable
 from ..lake.lake_columns import RAW
 from ..lake.open_lake import ONLY, check_defaults, open_lake
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
-from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
+from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, measure_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS, VERSION_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -118,7 +118,7 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None, 
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     if start is None and end is None:
         fail = history is not None and options.get(o.FAIL_ON_DATA_LOSS)
-        measure = partial(list_whole_segments, pravega, stream, history=history, fail_on_data_loss=fail)
+        measure = partial(measure_segments, pravega, stream, history=history, fail_on_data_loss=fail)
         pieces, head = log.measure_settled_with_head(measure)
         return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces}, lake=lake)
     slices = take_snapshot(
