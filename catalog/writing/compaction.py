@@ -42,7 +42,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenRead, resolve_read
-from pyspark_pravega.datasource.tables.primary_key import write_primary_key
+from pyspark_pravega.datasource.tables.row_keys import write_primary_key
 from pyspark_pravega.errors import (
     ConcurrentChangeError,
     InvalidOptionError,

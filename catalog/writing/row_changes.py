@@ -27,7 +27,7 @@ from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
-from pyspark_pravega.datasource.tables.primary_key import KeyPositions
+from pyspark_pravega.datasource.tables.row_keys import KeyPositions
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import DuplicateKeyError, InvalidOptionError, InvalidRowError
 from pyspark_pravega.sql import options as o

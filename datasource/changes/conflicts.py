@@ -26,7 +26,7 @@ from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
-from ..tables.primary_key import KeyPositions, hash_primary_key, write_primary_key
+from ..tables.row_keys import KeyPositions, hash_primary_key, write_primary_key
 from .current_rows import plan_current_rows
 from .group_planning import make_group_plan, make_partitions
 from .group_reader import group_changes

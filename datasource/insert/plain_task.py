@@ -38,13 +38,13 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 from pyspark_pravega.sql import options as o
 
+from ..tables.row_keys import choose_key_positions
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
 from .outcomes import AWAY
 from .reports import InsertMessage
-from .routes import choose_key_positions
 from .task_output import TaskOutput
 
 LOG = logging.getLogger(__name__)

@@ -34,6 +34,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
+from ..tables.row_keys import make_key_hasher
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
@@ -41,7 +42,6 @@ from .commit import WriteSettings
 from .noted_times import ReachedTime
 from .outcomes import AWAY
 from .reports import InsertMessage, SegmentWrite
-from .routes import make_key_hasher
 from .task_output import TaskOutput
 
 

@@ -18,7 +18,7 @@ from pyspark_pravega.formats.core.text_lengths import make_length_check
 
 from ..scan.planned_scan import PlannedReader
 from ..tables.hidden_columns import FORMER_ROW
-from ..tables.primary_key import write_primary_key
+from ..tables.row_keys import write_primary_key
 from .change_task import DELETED, INSERTED, UPDATED, ChangesWriter
 from .reports import InsertMessage
 from .task import InsertSpec
