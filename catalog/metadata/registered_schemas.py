@@ -6,17 +6,11 @@ from itertools import count
 
 from pyspark.sql.types import IntegerType, LongType, StringType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    InvalidSchemaError,
-    PravegaError,
-    SchemaNotFoundError,
-    StreamNotFoundError,
-)
 from pyspark_pravega.formats.core.format import find_registry_format
 
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
@@ -47,13 +41,13 @@ def schemas(pravega: Pravega, stream: Stream) -> Rows:
     registry = pravega.registry(stream.scope)
     try:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
-    except SchemaNotFoundError:
+    except errors.SchemaNotFoundError:
         return  # the stream has no schema group
     policy = show_policy(compatibility)
     for version in versions:
         try:
             text = version.schema.text
-        except InvalidSchemaError:
+        except errors.InvalidSchemaError:
             text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(version.schema.format, text)
         normalized = None if text is None else normalize_schema(version.schema.format, text)
@@ -65,7 +59,7 @@ def schemas(pravega: Pravega, stream: Stream) -> Rows:
 def _find_unread(registry_format: str, text: str) -> str | None:
     try:
         return "; ".join(list_unread_parts(find_registry_format(registry_format), text)) or None
-    except (InvalidOptionError, InvalidSchemaError):
+    except (errors.InvalidOptionError, errors.InvalidSchemaError):
         return None  # the schema has no columns
 
 
@@ -83,7 +77,7 @@ def encodings(pravega: Pravega, stream: Stream) -> Rows:
     for encoding_id in count():
         try:
             encoding = registry.encoding(stream.name, encoding_id, refresh=True)
-        except SchemaNotFoundError:
+        except errors.SchemaNotFoundError:
             return
         info = encoding.version
         yield encoding_id, info.version, info.id, info.type, encoding.codec or "none"
@@ -96,9 +90,9 @@ def encodings(pravega: Pravega, stream: Stream) -> Rows:
 def properties(pravega: Pravega, stream: Stream) -> Rows:
     try:
         shown = show_properties(load_table(pravega, stream))
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         raise
-    except PravegaError:  # the schema is missing, or cannot be read
+    except errors.PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
         stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
         shown = stored | show_stream_properties(configuration)
