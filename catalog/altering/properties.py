@@ -41,11 +41,7 @@ _TAIL = 64 * 1024
 """Bytes at the end of each segment whose events are checked."""
 _AUTO_CDC = "__spark_autocdc_metadata"
 """The column that AUTO CDC of Spark's pipelines adds to its tables."""
-_STATEMENTS = {
-    "ClusterBy": "CLUSTER BY",
-    "AddConstraint": "ADD CONSTRAINT",
-    "DropConstraint": "DROP CONSTRAINT",
-}
+_STATEMENTS = {"ClusterBy": "CLUSTER BY", "AddConstraint": "ADD CONSTRAINT", "DropConstraint": "DROP CONSTRAINT"}
 
 
 def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequence[TableChange]) -> TableDescription:

@@ -56,13 +56,7 @@ def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: fl
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
             )
         reader = StreamReader(
-            described.name,
-            described.id,
-            required,
-            f"follow {uuid.uuid4()}",
-            SourceMemory(),
-            catalog.hold,
-            load_members,
+            described.name, described.id, required, f"follow {uuid.uuid4()}", SourceMemory(), catalog.hold, load_members
         )
         followed = open_table(catalog.pravega, table, resolved).open_stream(reader)
         if position is not None:

@@ -73,11 +73,7 @@ class Catalog:
         Raises InvalidOptionError, including for read and write options that the catalog or the table sets.
         """
         options = o.resolve(
-            conf=self.conf,
-            properties=properties,
-            read=read,
-            write=write,
-            is_conf_of_driver=self._is_conf_of_driver,
+            conf=self.conf, properties=properties, read=read, write=write, is_conf_of_driver=self._is_conf_of_driver
         )
         if self.by_options:
             return options

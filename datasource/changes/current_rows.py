@@ -23,14 +23,7 @@ from ..tables.hidden_columns import FORMER_ROW
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import (
-    GroupPartition,
-    GroupPlan,
-    fold_keyless_rows,
-    group_changes,
-    make_batches,
-    report_left_out,
-)
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .remembered_rows import RememberedGroup, RememberedPartition, find_asked_slots, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value

@@ -24,14 +24,7 @@ from ..scan.scan_request import WantedRows
 from ..tables.change_range import VERSION, Bounds
 from ..tables.open_table import OpenRead
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import (
-    GroupPartition,
-    GroupPlan,
-    fold_keyless_rows,
-    group_changes,
-    make_batches,
-    report_left_out,
-)
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .log_ranges import number_changes
 from .rows.clearing import Clearing
 from .rows.names import Names
