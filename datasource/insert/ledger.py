@@ -20,7 +20,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
@@ -100,15 +99,12 @@ class LedgerRow:
     @classmethod
     def find_in(cls, value: bytes) -> LedgerRow | None:
         """Read a companion row; None for one that is about something else, such as tags or known truncations."""
-        row = json.loads(value) if value.startswith(b"{") else {}
-        return cls._of(row) if "writer" in row else None
+        is_of_writer = value.startswith(b"{") and "writer" in json.loads(value)
+        return cls.read(value) if is_of_writer else None
 
     @classmethod
     def read(cls, value: bytes) -> LedgerRow:
-        return cls._of(json.loads(value))
-
-    @classmethod
-    def _of(cls, row: Mapping[str, Any]) -> LedgerRow:
+        row = json.loads(value)
         return cls(
             row["writer"],
             row["origin"],
