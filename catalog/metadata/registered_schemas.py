@@ -1,20 +1,24 @@
-"""Metadata tables about a table's properties, and about its stream's schemas in the registry."""
+"""Metadata tables about a table's properties and its lake, and about its stream's schemas in the registry."""
 
 from __future__ import annotations
 
 from itertools import count
 
-from pyspark.sql.types import IntegerType, LongType, StringType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import count_bytes_after
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.lake.open_lake import open_lake
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
 from pyspark_pravega.formats.core.format import find_registry_format
+from pyspark_pravega.sql import options as o
 
+from ..storage.catalogs import Catalog
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
-from .metadata_table import Rows, column, metadata_table
+from .metadata_table import MetadataTable, Rows, column, metadata_table
 
 _VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
 _ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
@@ -97,3 +101,46 @@ def properties(pravega: Pravega, stream: Stream) -> Rows:
         stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
         shown = stored | show_stream_properties(configuration)
     yield from sorted((key, text) for key, text in shown.items() if key != "provider")
+
+
+def _read_lake(catalog: Catalog, stream: Stream) -> Rows:
+    """Yield what a table's lake has, and what it lacks; nothing without a lake."""
+    name = read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags).get(o.LAKE.key)
+    if name is None:
+        return
+    lake = open_lake(catalog.open_table(load_table(catalog.pravega, stream).table))
+    if lake is None or lake.history is None:
+        behind = count_bytes_after(catalog.pravega, catalog.pravega.controller.head(stream))
+        yield name, None, None, 0, 0, 0, None, None, behind
+        return
+    history, snapshot = lake.history, lake.snapshot
+    yield (
+        name,
+        history.version,
+        history.cut.to_text(),
+        history.rows,
+        snapshot.files,
+        snapshot.bytes,
+        snapshot.number,
+        snapshot.timestamp,
+        count_bytes_after(catalog.pravega, history.cut),
+    )
+
+
+lake = MetadataTable(
+    "lake",
+    StructType(
+        [
+            column("table", StringType(), "the lake's table, in the catalog of lakes", nullable=False),
+            column("version", LongType(), "versions up to this one lie in files; null if none does"),
+            column("stream_cut", StringType(), "what lies before it in the stream is in files"),
+            column("rows", LongType(), "in files", nullable=False),
+            column("files", LongType(), "of data", nullable=False),
+            column("bytes", LongType(), "of these files", nullable=False),
+            column("snapshot_id", LongType(), "Iceberg's number of what is read"),
+            column("updated_at", TimestampType(), "when that was committed"),
+            column("bytes_behind", LongType(), "in the stream, which the lake does not have yet"),
+        ]
+    ),
+    _read_lake,
+)

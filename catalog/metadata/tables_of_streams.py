@@ -17,9 +17,8 @@ from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
 from .commit_history import consumers, history, stream_cuts, tags, transactions
-from .lake_state import lake
 from .metadata_table import MetadataTable, NamedMetadata, ReadOnlyTable, Rows
-from .registered_schemas import encodings, properties, schemas
+from .registered_schemas import encodings, lake, properties, schemas
 from .segment_rows import scale_events, segments
 
 TABLES: Mapping[str, MetadataTable] = {

@@ -42,7 +42,6 @@ from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 
-from .commit_watch import CommitWatch
 from .log_table import (
     TABLE_NAME,
     ChangeCounts,
@@ -54,7 +53,7 @@ from .log_table import (
     encode_row,
     write_in_table,
 )
-from .turns import Lines, Turn
+from .turns import CommitWatch, Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
