@@ -12,7 +12,7 @@ from functools import partial
 from itertools import compress
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import map_side_by_side, run_in_background
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -50,13 +50,8 @@ def take_snapshot(
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
     start, end = cuts
-    named = (("start-stream-cut", start), ("end-stream-cut", end))
-    checks = [
-        run_in_background(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None
-    ]
-    for done in checks:
-        done()
-
+    named = [(name, cut) for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)) if cut is not None]
+    map_side_by_side(lambda pair: check_cut(pravega, stream, *pair), named)
     measure_all = partial(measure_segments, pravega, stream, start=start, history=history)
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
