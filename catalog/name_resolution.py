@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.key_value_entries import KeyValueEntries
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -12,13 +13,6 @@ from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import CHANGELOG, StreamTable, TableName
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    PermissionDeniedError,
-    SchemaNotFoundError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_merged_refusal, describe_view_refusal
 
@@ -104,7 +98,7 @@ class _Scoped(TableInScope):
 
     def check_is_stream(self) -> None:
         if self.exists():
-            raise InvalidNameError(f"{self.shown} is not a stream, and has no metadata tables.")
+            raise errors.InvalidNameError(f"{self.shown} is not a stream, and has no metadata tables.")
         self.raise_not_found()
 
 
@@ -132,14 +126,14 @@ class NamedKeyValueTable(_Scoped):
         description = key_value_tables.load(self.catalog, self.address)
         if description is None:
             name = self.catalog.named(*self.identifier.namespace, TableName.parse(self.identifier.name).stream)
-            raise StreamNotFoundError(f"There is no key-value table {name}.")
+            raise errors.StreamNotFoundError(f"There is no key-value table {name}.")
         return description
 
     def exists(self) -> bool:
         return key_value_tables.has_table(self.catalog, self.address.stream)
 
     def alter(self, changes: Sequence[TableChange]) -> TableDescription:
-        raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown))
+        raise errors.UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown))
 
     def drop(self) -> bool:
         return key_value_tables.drop(self.catalog, self.address.stream)
@@ -158,16 +152,16 @@ class NamedPart(_Scoped):
     def exists(self) -> bool:
         try:
             self.load_table({})
-        except (StreamNotFoundError, SchemaNotFoundError):
+        except (errors.StreamNotFoundError, errors.SchemaNotFoundError):
             return False
         return True
 
     def alter(self, changes: Sequence[TableChange]) -> TableDescription:
         if TableName.parse(self.identifier.name).part == CHANGELOG:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"{self.shown} is a part of the table {self._whole}. ALTER TABLE {self._whole}."
             )
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"{self.shown} is one type of the events of a stream, which has no properties of its own. Alter the "
             "stream's retention, scaling and policy with Pravega's own tools."
         )
@@ -175,7 +169,7 @@ class NamedPart(_Scoped):
     def drop(self) -> bool:
         if not self.exists():
             return False
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"{self.shown} is a part of {self._whole}, and cannot be dropped alone. Drop {self._whole}."
         )
 
@@ -190,7 +184,7 @@ class TableOfScope(_Scoped):
         address = self.address
         try:
             return stream_tables.load(self.catalog, address, options, writing=writing)
-        except (StreamNotFoundError, PermissionDeniedError):
+        except (errors.StreamNotFoundError, errors.PermissionDeniedError):
             other = key_value_tables.load(self.catalog, address) or merged_tables.load(
                 self.catalog, address, options, writing=writing
             )
@@ -201,14 +195,14 @@ class TableOfScope(_Scoped):
     def load(self, request: LoadTable) -> TableDescription | ViewDefinition:
         try:
             return super().load(request)
-        except (StreamNotFoundError, PermissionDeniedError):
+        except (errors.StreamNotFoundError, errors.PermissionDeniedError):
             refused = _find_what_no_view_has(request)
             reads_view = request.or_view or refused is not None
             view = views.find(self.catalog, self.identifier, to_read=refused is None) if reads_view else None
             if view is None:
                 raise
             if refused is not None:
-                raise UnsupportedOperationError(describe_view_refusal(refused, self.shown)) from None
+                raise errors.UnsupportedOperationError(describe_view_refusal(refused, self.shown)) from None
             return view
 
     def load_for(self, statement: str, options: Mapping[str, str]) -> TableDescription:
@@ -237,7 +231,7 @@ class TableOfScope(_Scoped):
         stream = self.address.stream
         try:
             return self.catalog.pravega.controller.stream_exists(stream)
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             if key_value_tables.has_table(self.catalog, stream) or merged_tables.has_table(self.catalog, stream):
                 return False
             raise
@@ -247,7 +241,7 @@ class TableOfScope(_Scoped):
         if self.catalog.pravega.controller.stream_exists(stream):
             return
         if (row := merged_tables.find(self.catalog, stream)) is not None:
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"{self.shown} is {merged_tables.describe_members(self.catalog, stream, row)}, and has no metadata "
                 "tables. Read those of its streams."
             )
@@ -258,9 +252,9 @@ class TableOfScope(_Scoped):
         if self.catalog.pravega.controller.stream_exists(stream):
             return stream
         if merged_tables.has_table(self.catalog, stream):
-            raise UnsupportedOperationError(describe_merged_refusal(statement, self.shown))
+            raise errors.UnsupportedOperationError(describe_merged_refusal(statement, self.shown))
         if key_value_tables.has_table(self.catalog, stream):
-            raise UnsupportedOperationError(describe_key_value_refusal(statement, self.shown))
+            raise errors.UnsupportedOperationError(describe_key_value_refusal(statement, self.shown))
         with views.refuse_views(self.catalog, self.identifier, statement):
             self.raise_not_found()
 
@@ -268,9 +262,9 @@ class TableOfScope(_Scoped):
         address = self.address
         try:
             loaded = load_table(self.catalog.pravega, address.stream)
-        except StreamNotFoundError:
+        except errors.StreamNotFoundError:
             if key_value_tables.has_table(self.catalog, address.stream):
-                raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown)) from None
+                raise errors.UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown)) from None
             altered = merged_tables.alter(self.catalog, address, changes)
             if altered is None:
                 raise
@@ -282,7 +276,7 @@ class TableOfScope(_Scoped):
         try:
             if drop_stream(self.catalog, stream):
                 return True
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             if self._is_stream():
                 raise
         return key_value_tables.drop(self.catalog, stream) or merged_tables.drop(self.catalog, stream)

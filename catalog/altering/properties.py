@@ -11,7 +11,7 @@ from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.open_lake import require_catalog
-from pyspark_pravega.datasource.positions.snapshot import drop_empty, list_whole_segments
+from pyspark_pravega.datasource.positions.snapshot import drop_empty, measure_segments
 from pyspark_pravega.datasource.scan.dead_letter_stream import make_target_of_table
 from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
@@ -42,11 +42,7 @@ _TAIL = 64 * 1024
 """Bytes at the end of each segment whose events are checked."""
 _AUTO_CDC = "__spark_autocdc_metadata"
 """The column that AUTO CDC of Spark's pipelines adds to its tables."""
-_STATEMENTS = {
-    "ClusterBy": "CLUSTER BY",
-    "AddConstraint": "ADD CONSTRAINT",
-    "DropConstraint": "DROP CONSTRAINT",
-}
+_STATEMENTS = {"ClusterBy": "CLUSTER BY", "AddConstraint": "ADD CONSTRAINT", "DropConstraint": "DROP CONSTRAINT"}
 
 
 def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequence[TableChange]) -> TableDescription:
@@ -192,7 +188,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     registered = find_format(table.format).registry_format is not None
     if not registered or is_change_format(table.format) or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    for piece in drop_empty(list_whole_segments(pravega, table.stream)):
+    for piece in drop_empty(measure_segments(pravega, table.stream)):
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):
             continue

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql.types import DataType, StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.registry.registry_types import (
     Compatibility,
     SchemaInfo,
@@ -20,12 +21,6 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.table_settings import read_table_settings
-from pyspark_pravega.errors import (
-    IncompatibleSchemaError,
-    InvalidOptionError,
-    InvalidSchemaError,
-    UnsupportedOperationError,
-)
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, find_editable_format
 from pyspark_pravega.formats.core.format import Settings
@@ -50,7 +45,7 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
     A policy that is not transitive considers only the last version.
     """
     if policy.policy == "DenyAll":
-        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
+        raise errors.IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
     judged = versions if policy.policy.endswith("Transitive") else versions[-1:]
     for old in judged:
         reasons: list[str] = []
@@ -59,7 +54,7 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
         if policy.policy in _FORWARD:
             reasons += _find_unreadable(new, old, "programs that know the earlier columns")
         if reasons:
-            raise IncompatibleSchemaError(
+            raise errors.IncompatibleSchemaError(
                 f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. {CHANGE_POLICY}"
             )
 
@@ -94,12 +89,12 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     format = find_editable_format(table.format)
     if format is None or loaded.group is None:
         where = "" if loaded.group else ", and its schema is in no schema registry"
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             "Its columns cannot be changed: only avro and json tables with a schema in a "
             f"registry allow that. It has 'format'='{table.format}'{where}. Create another table, and INSERT INTO it."
         )
     if table.has_one_version:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             "Its columns cannot be changed: with 'framing'='none' its events do not say which version of the "
             "schema they were written with. Create another table, and INSERT INTO it."
         )
@@ -122,8 +117,8 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
     try:
         settings = find_table_kind(loaded.table).check_settings(columns, settings)
         spell_columns(settings, columns)
-    except InvalidOptionError as error:
-        raise InvalidOptionError(
+    except errors.InvalidOptionError as error:
+        raise errors.InvalidOptionError(
             f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "
             "the property first, with ALTER TABLE ... SET TBLPROPERTIES."
         ) from error
@@ -146,7 +141,7 @@ def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edit
     former = format.former_names(versions[-1].schema.text)
     for version in versions:
         if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"The name {'.'.join(used)} cannot be used again: events of version {version.version.version} of the "
                 "schema have other values under it, which would appear in the column. Choose another name."
             )
@@ -189,11 +184,11 @@ def _register(
         schema = _make_edited_schema(format, current, edited, current.version.version + 1, table.settings)
     try:
         added = registry.add_schema(group, schema)
-    except IncompatibleSchemaError as error:
+    except errors.IncompatibleSchemaError as error:
         assert loaded.group is not None
         policy = table_properties.name_policy(loaded.group.compatibility)
         changed = ", ".join(list_changed_names(edited, table.schema.fields))
-        raise IncompatibleSchemaError(
+        raise errors.IncompatibleSchemaError(
             f"{error.message}. The policy of its schema group is '{policy}'; the change concerns "
             f"{changed or 'the order and comments'}. {CHANGE_POLICY}"
         ) from None
@@ -202,7 +197,7 @@ def _register(
         version.version.id in between and version.version.type == added.type for version in registry.versions(group)
     ):
         registry.delete_schema(group, added.id)
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             "Another program changed its columns at the same time, so this change was undone. Look at the columns with "
             "DESCRIBE, and try again."
         )
@@ -220,10 +215,10 @@ def _make_edited_schema(
     try:
         if not _is_same(format.spark_schema(text), StructType([column.field for column in edited])):
             reason = "the result would have other columns"
-    except InvalidSchemaError as error:
+    except errors.InvalidSchemaError as error:
         reason = error.message
     if reason is not None:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"Its schema, which was made by another program, cannot be changed like this: {reason}."
         )
     return SchemaInfo.of_text(current.version.type, current.schema.format, text)

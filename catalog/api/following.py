@@ -14,7 +14,6 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import has_times
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.source import BatchRange, StreamReader, StreamSource
 from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
@@ -57,14 +56,7 @@ def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: fl
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
             )
         reader = StreamReader(
-            described.name,
-            described.id,
-            required,
-            f"follow {uuid.uuid4()}",
-            SourceMemory(),
-            ReadingQueries(),
-            catalog.hold,
-            load_members,
+            described.name, described.id, required, f"follow {uuid.uuid4()}", SourceMemory(), catalog.hold, load_members
         )
         followed = open_table(catalog.pravega, table, resolved).open_stream(reader)
         if position is not None:
@@ -82,7 +74,7 @@ def _release_at_end(reader: StreamReader, batches: Iterator[NewRows]) -> Iterato
     try:
         yield from batches
     finally:
-        reader.queries.note_stopped(reader.checkpoint)
+        reader.memory.note_stopped(reader.checkpoint)
 
 
 def _read_batches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -25,65 +25,51 @@ def read_in_threads(
 
     An error in a partition ends the reading and is raised here. The threads end when the generator is closed.
     """
-    if threads <= 1 or len(partitions) <= 1:
+    count = min(threads, len(partitions))
+    if count <= 1:
         for number, partition in enumerate(partitions):
             for batch in read(partition):
                 yield number, batch
         return
-    with _Reading(partitions, read, min(threads, len(partitions))) as reading:
-        yield from reading.batches()
+    left, lock = iter(enumerate(partitions)), threading.Lock()
+    cancellation, free = Cancellation(), threading.Semaphore(count * _AHEAD)
+    read_ahead: SimpleQueue[Numbered | BaseException | None] = SimpleQueue()
 
+    def take_next() -> tuple[int, P] | None:
+        with lock:
+            return next(left, None)
 
-class _Reading(Generic[P]):
-    def __init__(self, partitions: Sequence[P], read: Callable[[P], Iterator[pa.RecordBatch]], threads: int) -> None:
-        self._left = iter(enumerate(partitions))
-        self._read = read
-        self._lock = threading.Lock()
-        self._cancellation = Cancellation()
-        self._free = threading.Semaphore(threads * _AHEAD)
-        self._read_ahead: SimpleQueue[Numbered | BaseException | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._work, name="scan", daemon=True) for _ in range(threads)]
-
-    def __enter__(self) -> _Reading[P]:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._cancellation.cancel()
-        self._free.release(len(self._threads))
-        for thread in self._threads:
-            thread.join()
-
-    def batches(self) -> Iterator[Numbered]:
-        """Yield what the threads read, until all have ended or one has failed."""
-        running = len(self._threads)
-        while running:
-            batch = self._read_ahead.get()
-            if batch is None:
-                running -= 1
-            elif isinstance(batch, BaseException):
-                raise batch
-            else:
-                self._free.release()
-                yield batch
-
-    def _work(self) -> None:
+    def work() -> None:
         try:
-            with activate(self._cancellation):
-                while (taken := self._take_next()) is not None:
-                    number, partition = taken
-                    for batch in self._read(partition):
-                        self._free.acquire()
-                        self._cancellation.check()
-                        self._read_ahead.put((number, batch))
+            with activate(cancellation):
+                for number, partition in iter(take_next, None):
+                    for batch in read(partition):
+                        free.acquire()
+                        cancellation.check()
+                        read_ahead.put((number, batch))
         except Cancelled:
             return  # nobody waits for more
         except BaseException as error:
-            self._read_ahead.put(error)
+            read_ahead.put(error)
         else:
-            self._read_ahead.put(None)
+            read_ahead.put(None)
 
-    def _take_next(self) -> tuple[int, P] | None:
-        with self._lock:
-            return next(self._left, None)
+    workers = [threading.Thread(target=work, name="scan", daemon=True) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    try:
+        running = count
+        while running:  # until all have ended or one has failed
+            numbered = read_ahead.get()
+            if numbered is None:
+                running -= 1
+            elif isinstance(numbered, BaseException):
+                raise numbered
+            else:
+                free.release()
+                yield numbered
+    finally:
+        cancellation.cancel()
+        free.release(count)
+        for worker in workers:
+            worker.join()

@@ -17,8 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from pyspark_pravega.datasource.scan.counts import find_counts
-from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.scan.planned_scan import PlannedReader, PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import map_fields_by_name
@@ -60,7 +59,7 @@ class ScanTask:
     ...     print(sum(processes.map(count, pravega.load_table("iot.sensor").scan().tasks())))
     """
 
-    reader: PlannedReader[Any, InputPartition] = field(repr=False)
+    reader: PlannedReader[Any, Any] = field(repr=False)
     partition: InputPartition = field(repr=False)
     counted: bool
     """Whether the reader's batches may be counts, which have no rows."""
@@ -314,8 +313,8 @@ def read_planned(scan: Scan, planned: PlannedScan) -> pa.Table:
 
 
 def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
-    reader = _get_reader(planned)
-    return [ScanTask(reader, partition, planned.source.counted, schema, condition) for partition in reader.planned]
+    reader, counted = planned.reader, planned.source.counted
+    return [ScanTask(reader, partition, counted, schema, condition) for partition in reader.planned]
 
 
 def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
@@ -334,16 +333,11 @@ def read_whole_rows(scan: Scan, planned: PlannedScan) -> Iterator[pa.RecordBatch
 
 def _read_rows(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
     """Yield the rows of tasks, without what these count."""
-    reader, counted = _get_reader(planned), planned.source.counted
+    reader, counted = planned.reader, planned.source.counted
     with closing(read_in_threads(reader.planned, reader.batches, _THREADS)) as batches:
         for _, batch in batches:
             if not counted or find_counts(batch) is None:
                 yield batch
-
-
-def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
-    assert isinstance(planned.reader, PlannedReader)
-    return planned.reader
 
 
 def _drop_numbers(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inferred_columns import infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
@@ -18,14 +19,7 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
 from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-    UnsupportedTypeError,
-    shorten,
-)
+from pyspark_pravega.errors import shorten
 from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
@@ -72,7 +66,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
         options = catalog.options(properties=properties)
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
-        raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
+        raise errors.InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
     settings = read_table_settings(options)
     if find_kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
@@ -97,7 +91,7 @@ def _complete_auto_cdc(address: Address, properties: Mapping[str, str], options:
     if not isinstance(keys, list):
         return properties
     if (type := options.get(o.AUTO_CDC_TYPE)) not in (None, "SCD1"):
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"AUTO CDC STORED AS {type} is not possible with {address.shown}: a table of changes has one row for each "
             "key. Write STORED AS SCD TYPE 1, and read former rows with CHANGES or VERSION AS OF."
         )
@@ -119,22 +113,22 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
         ]:
             declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
             column = f"{fixed[0].name} {fixed[0].dataType.simpleString().upper()}"
-            raise UnsupportedTypeError(
+            raise errors.UnsupportedTypeError(
                 f"It declares the columns {declared}, but a table of 'format'='{settings.format}' has only the column "
                 f"`{column}`. Declare no columns, or choose 'format'='avro' or 'json'."
             )
     elif not names:
-        raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
+        raise errors.UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
     for name in iterate_names(schema):
         if "\0" in name:
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"The column name {name!a} contains U+0000, which no format can store. Leave it out."
             )
     for name in names:
         if not name:
-            raise InvalidNameError("A column has an empty name. Give it one.")
+            raise errors.InvalidNameError("A column has an empty name. Give it one.")
         if name.lower() in HIDDEN_COLUMNS:
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"The column name {name} belongs to a hidden column that every table has. Give it another name."
             )
     settings = find_kind_with_format(settings.format).check_settings(schema, settings)
@@ -152,12 +146,12 @@ def add_primary_key(
     merged = dict(properties)
     for constraint in constraints:
         if constraint.kind != "PrimaryKey" or constraint.enforced:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"{constraint.text} is not possible on {table}: nothing checks the events that are written to a "
                 "stream. Leave it out."
             )
         if not find_kind_with_format(format).rows_have_keys:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"{constraint.text} is not possible on {table} with 'format'='{format}': every event is a row of its "
                 "own. A primary key identifies the rows of a table of changes, such as one of "
                 "'format'='debezium-json'. Leave it out."
@@ -165,7 +159,7 @@ def add_primary_key(
         key = ",".join(constraint.columns)
         declared = merged.setdefault(o.PRIMARY_KEY.key, key)
         if tuple(name.strip() for name in declared.split(",")) != constraint.columns:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{o.PRIMARY_KEY.key}'='{shorten(declared)}' and {constraint.text} are two primary keys. Leave one "
                 "of them out."
             )
@@ -192,7 +186,7 @@ def _complete_column(table: str, field: StructField, initial: str | None, format
     if sql is None:
         return field
     if find_editable_format(format) is None:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema cannot hold defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
@@ -203,7 +197,7 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
     """Load a stream as a table; return None if there is no such stream."""
     try:
         return load_table(catalog.pravega, stream)
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         return None
 
 
@@ -216,7 +210,7 @@ def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings
     elif table is not None:
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:
-        raise UnsupportedTypeError(
+        raise errors.UnsupportedTypeError(
             "It declares no columns, and no event of its stream has a schema that describes them. Declare them, or "
             "infer them from the values of events with the table property 'infer-columns'='sample' (JSON only)."
         )

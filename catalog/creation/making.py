@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.registry.registry_types import (
     Compatibility,
@@ -21,16 +22,6 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.datasource.tables.table_settings import TableSettings
-from pyspark_pravega.errors import (
-    IncompatibleSchemaError,
-    InvalidNameError,
-    InvalidOptionError,
-    SchemaExistsError,
-    SchemaNotFoundError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-)
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import REGISTRY_FORMATS, find_format
 from pyspark_pravega.sql import options as o
@@ -66,7 +57,7 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     stream, shown = address.stream, address.shown
     with prefix_errors("Table", address.about):
         if is_internal(stream.scope):
-            raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
+            raise errors.InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, request.partitions)
         views.check_no_view(catalog, request)
@@ -123,7 +114,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
         _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = find_mark(catalog, stream)
         if other is not None and other != mark:
-            raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
+            raise errors.SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
         _register(catalog, declared, [], begun=True)
         make_target_of_table(catalog.pravega, declared.bad_events)
@@ -157,7 +148,7 @@ def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: l
         undo.append(lambda: registry.delete_group(name))
         if policy != first_policy:
             registry.set_compatibility(name, policy)
-    except SchemaExistsError:
+    except errors.SchemaExistsError:
         _check_format(registry.group(name).format, settings)
         _check_type(registry, declared.stream, declared.format.type_name(declared.schema_text))
         if begun and not registry.latest_schemas(name):
@@ -173,10 +164,10 @@ def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo
         added = registry.add_schema(name, schema)
         if version is None:
             undo.append(lambda: registry.delete_schema(name, added.id))
-    except IncompatibleSchemaError as error:
+    except errors.IncompatibleSchemaError as error:
         rule = table_properties.name_policy(registry.group(name).compatibility)
         newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(name)]
-        raise IncompatibleSchemaError(
+        raise errors.IncompatibleSchemaError(
             f"{error.message}. The group existed before this table, with the policy '{rule}' and the newest "
             f"schema {', '.join(newest) or 'none'}. Declare columns that fit, or choose another table name."
         ) from None
@@ -205,7 +196,7 @@ def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | No
 def _create_stream(catalog: Catalog, stream: Stream, configuration: StreamConfiguration, undo: list[Undo]) -> None:
     try:
         catalog.pravega.controller.create_stream(stream, configuration)
-    except (ServerFailedError, ServerTimeoutError, ServerUnavailableError):
+    except (errors.ServerFailedError, errors.ServerTimeoutError, errors.ServerUnavailableError):
         # The server may have made it, or a part of it. After other errors a stream of this name is somebody else's.
         undo.append(lambda: delete_if_there(catalog, stream))
         raise
@@ -221,7 +212,7 @@ def _check_type(registry: SchemaRegistry, stream: Stream, own_type: str) -> None
     """Raise InvalidOptionError if a group holds another type: with a second one its stream would not be a table."""
     others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != own_type)
     if others:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"The schema registry has a group for this stream, made by others, with the type {', '.join(others)}, but "
             f"the table's type would be {own_type}. Choose another table name, or let the application create the "
             "stream, which is then a table without CREATE TABLE."
@@ -236,7 +227,7 @@ def _check_format(existing: str, settings: TableSettings) -> None:
     name = REGISTRY_FORMATS.get(existing)
     if name is not None and find_editable_format(name) is not None:  # others make no schema from columns
         advice = f"Set 'format'='{name}'."
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"'format'='{settings.format}' does not fit: the schema registry has a group of {existing} schemas for this "
         f"stream. {advice}"
     )

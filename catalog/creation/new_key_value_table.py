@@ -11,22 +11,13 @@ from typing import Any
 
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.entry_scan import open_entries, select_value_columns
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    StreamExistsError,
-    UnsupportedOperationError,
-    UnsupportedTypeError,
-    format_count,
-    shorten,
-)
+from pyspark_pravega.errors import format_count, shorten
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.formats.core.format import Layout, find_format
@@ -59,17 +50,17 @@ def check_name(catalog: Catalog, stream: Stream, properties: Mapping[str, str]) 
     """Raise InvalidNameError if a new table would have the name of a hidden one, or hide or be hidden by another."""
     if is_key_value_table(properties):
         if stream.name in OWN:
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"{stream.name} is the key-value table in which the catalog keeps its own data about the scope. Give "
                 "the table another name."
             )
         if catalog.pravega.controller.stream_exists(stream):
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"There is a stream {stream}, which has this name. Give the key-value table another one, or drop the "
                 "stream first."
             )
     elif find_configuration(catalog, stream) is not None and not catalog.pravega.controller.stream_exists(stream):
-        raise InvalidNameError(
+        raise errors.InvalidNameError(
             f"There is a key-value table {stream}, which a stream of that name would hide. Declare the table with "
             f"'{o.FORMAT.key}'='{o.KEY_VALUE_FORMAT}' and the keys that it has, or give it another name."
         )
@@ -87,7 +78,7 @@ def create_entries(catalog: Catalog, address: Address, request: CreateTable) -> 
     with shield():
         _make(catalog, table, options, request)
     if (described := load(catalog, address)) is None:
-        raise KeyValueTableNotFoundError(f"The key-value table {stream} has been dropped.")
+        raise errors.KeyValueTableNotFoundError(f"The key-value table {stream} has been dropped.")
     return described
 
 
@@ -103,7 +94,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
         existing = None if is_created else find_made(catalog, stream)  # somebody made it just now, or this, unanswered
     if not is_created:
         if not request.adopt or existing is None or existing.row is not None:
-            raise StreamExistsError(f"The key-value table {stream} exists.")
+            raise errors.StreamExistsError(f"The key-value table {stream} exists.")
         _check_adoption(existing.configuration, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
     row = {
         "segment": entries.segments()[0],
@@ -119,7 +110,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
 
     def choose_row(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if _is_of_others(before, row):  # they have declared it in the meantime
-            raise StreamExistsError(f"The key-value table {stream} exists.")
+            raise errors.StreamExistsError(f"The key-value table {stream} exists.")
         return row
 
     try:
@@ -133,7 +124,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
 def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
     """Drop a table that was made, unless somebody else has declared its columns, or made another, meanwhile."""
     before: Mapping[str, Any] | None = None
-    with suppress(PermissionDeniedError):
+    with suppress(errors.PermissionDeniedError):
         before = ScopeTable(catalog.pravega, stream.scope).read(RowKind.KEY_VALUE_TABLE, stream.name)
     if before is None or not _is_of_others(before, row):
         drop(catalog, stream, row["segment"])
@@ -149,7 +140,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     schema, properties = request.schema, request.properties
     if request.defaults:
         shown = catalog.named(stream.scope, stream.name)
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"DEFAULT of column {next(iter(request.defaults))} is not possible on {shown}: "
             "a key-value table keeps no defaults. Leave it out."
         )
@@ -161,7 +152,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
         if options.source(option) is o.Source.PROPERTY and option not in _PROPERTIES:
             text = options.text(option)
             if text is None or not option.is_known_to(format, False):
-                raise InvalidOptionError(
+                raise errors.InvalidOptionError(
                     f"'{option.key}' does not apply with 'format'='{o.KEY_VALUE_FORMAT}'"
                     + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")
                     + "Leave it out."
@@ -179,14 +170,14 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     table = make_entries_table(stream, format, columns, keys, settings=settings)
     values = select_value_columns(table, columns)
     if not values.fields:
-        raise UnsupportedTypeError(
+        raise errors.UnsupportedTypeError(
             "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."
         )
     try:
         layout = Layout(values, settings=settings)
         text = find_format(format).schema_text(layout, stream.name, stream.scope, properties.get("comment"))
-    except UnsupportedTypeError as error:
-        raise UnsupportedTypeError(
+    except errors.UnsupportedTypeError as error:
+        raise errors.UnsupportedTypeError(
             f"'{o.VALUE_FORMAT.key}'='{format}' does not fit the columns outside the key: {error.message}"
         ) from None
     return replace(table, schema_text=text or None), options
@@ -199,15 +190,15 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
         field for field in columns if field.name.lower() == name.lower()
     ]
     if len(fields) != 1:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"{setting} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT in "
             "CREATE TABLE. The sink of a streaming query writes it, so the query must not compute it."
         )
     field = fields[0]
     if field.name in keys.names:
-        raise InvalidOptionError(f"{setting} is in the key. Name a column of type BIGINT outside the key.")
+        raise errors.InvalidOptionError(f"{setting} is in the key. Name a column of type BIGINT outside the key.")
     if not isinstance(field.dataType, LongType):
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"{setting} is a column of type {field.dataType.simpleString()}, but epochs are of type BIGINT."
         )
     return field.name
@@ -231,7 +222,7 @@ def _check_adoption(existing: KeyValueTableConfiguration, keys: KeyColumns, part
             lengths.append(f"{format_count(existing.partitions, 'partition')}, not {requested.partitions}")
             cures.append(f"leave '{o.PARTITIONS.key}' out")
         cure = " and ".join(cures)
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"There is a key-value table of this name, which has {' and '.join(lengths)}. {cure[0].upper()}{cure[1:]}."
         )
 
@@ -247,12 +238,12 @@ def choose_key_columns(
     text = options.get(o.PRIMARY_KEY)
     for constraint in constraints:
         if constraint.kind != "PrimaryKey" or constraint.enforced:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"{constraint.text} is not possible on {shown}: nothing checks what is written. Leave it out."
             )
         text = text or ",".join(constraint.columns)
     if text is None:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"'format'='{o.KEY_VALUE_FORMAT}' needs '{o.PRIMARY_KEY.key}', the columns of the primary key with the "
             "bytes of strings, for example 'id' or 'country(2),id'."
         )
@@ -262,15 +253,15 @@ def choose_key_columns(
     )
     twice = {name for name in keys.names if keys.names.count(name) > 1}
     if twice:
-        raise InvalidOptionError(f"The column {min(twice)} is named twice in the keys. Name each once.")
+        raise errors.InvalidOptionError(f"The column {min(twice)} is named twice in the keys. Name each once.")
     for constraint in constraints:
         if list(constraint.columns) != keys.names:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"{constraint.text} and the keys {', '.join(keys.names)} differ. Leave the constraint out: the "
                 f"properties '{o.PRIMARY_KEY.key}' and '{o.SECONDARY_KEY.key}' are the key."
             )
     if keys.length > MAX_KEY_LENGTH:
-        raise InvalidOptionError(f"A key has {keys.length:,} bytes; Pravega allows at most {MAX_KEY_LENGTH:,}.")
+        raise errors.InvalidOptionError(f"A key has {keys.length:,} bytes; Pravega allows at most {MAX_KEY_LENGTH:,}.")
     return keys
 
 
@@ -279,7 +270,7 @@ def _parse_key(option: str, text: str | None, schema: StructType) -> tuple[KeyCo
     for part in [] if text is None else text.split(","):
         match = _KEY_COLUMN.fullmatch(part)
         if match is None:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{option}'='{shorten(text or '')}' is not a list of columns such as 'id' or 'country(2),id'."
             )
         field = find_column(option, match[1], schema)
@@ -292,17 +283,17 @@ def _make_key_column(option: str, name: str, type: DataType, number: str | None)
     if text in NUMBERS:
         width = NUMBERS[text][0]
         if number is not None and int(number) != width:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{option}' gives the column {name} {number} bytes, but a {text} has {width}. Leave the number out."
             )
         return KeyColumn(name, text, width)
     if text not in (STRING, BINARY):
-        raise UnsupportedTypeError(
+        raise errors.UnsupportedTypeError(
             f"'{option}' names the column {name} of type {text}, which has no fixed number of bytes. Keys can be "
             f"{', '.join(NUMBERS)}, and string and binary with a length."
         )
     if number is None or not 0 < int(number) <= MAX_KEY_LENGTH:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"'{option}' needs the number of bytes of the column {name}, a {text}: Pravega's keys have a fixed length. "
             f"Write for example '{name}(16)', with a number from 1 to {MAX_KEY_LENGTH:,}."
         )

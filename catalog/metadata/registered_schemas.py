@@ -1,26 +1,24 @@
-"""Metadata tables about a table's properties, and about its stream's schemas in the registry."""
+"""Metadata tables about a table's properties and its lake, and about its stream's schemas in the registry."""
 
 from __future__ import annotations
 
 from itertools import count
 
-from pyspark.sql.types import IntegerType, LongType, StringType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import count_bytes_after
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.lake.open_lake import open_lake
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    InvalidSchemaError,
-    PravegaError,
-    SchemaNotFoundError,
-    StreamNotFoundError,
-)
 from pyspark_pravega.formats.core.format import find_registry_format
+from pyspark_pravega.sql import options as o
 
+from ..storage.catalogs import Catalog
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
-from .metadata_table import Rows, column, metadata_table
+from .metadata_table import MetadataTable, Rows, column, metadata_table
 
 _VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
 _ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
@@ -47,13 +45,13 @@ def schemas(pravega: Pravega, stream: Stream) -> Rows:
     registry = pravega.registry(stream.scope)
     try:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
-    except SchemaNotFoundError:
+    except errors.SchemaNotFoundError:
         return  # the stream has no schema group
     policy = show_policy(compatibility)
     for version in versions:
         try:
             text = version.schema.text
-        except InvalidSchemaError:
+        except errors.InvalidSchemaError:
             text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(version.schema.format, text)
         normalized = None if text is None else normalize_schema(version.schema.format, text)
@@ -65,7 +63,7 @@ def schemas(pravega: Pravega, stream: Stream) -> Rows:
 def _find_unread(registry_format: str, text: str) -> str | None:
     try:
         return "; ".join(list_unread_parts(find_registry_format(registry_format), text)) or None
-    except (InvalidOptionError, InvalidSchemaError):
+    except (errors.InvalidOptionError, errors.InvalidSchemaError):
         return None  # the schema has no columns
 
 
@@ -83,7 +81,7 @@ def encodings(pravega: Pravega, stream: Stream) -> Rows:
     for encoding_id in count():
         try:
             encoding = registry.encoding(stream.name, encoding_id, refresh=True)
-        except SchemaNotFoundError:
+        except errors.SchemaNotFoundError:
             return
         info = encoding.version
         yield encoding_id, info.version, info.id, info.type, encoding.codec or "none"
@@ -96,10 +94,53 @@ def encodings(pravega: Pravega, stream: Stream) -> Rows:
 def properties(pravega: Pravega, stream: Stream) -> Rows:
     try:
         shown = show_properties(load_table(pravega, stream))
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         raise
-    except PravegaError:  # the schema is missing, or cannot be read
+    except errors.PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
         stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
         shown = stored | show_stream_properties(configuration)
     yield from sorted((key, text) for key, text in shown.items() if key != "provider")
+
+
+def _read_lake(catalog: Catalog, stream: Stream) -> Rows:
+    """Yield what a table's lake has, and what it lacks; nothing without a lake."""
+    name = read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags).get(o.LAKE.key)
+    if name is None:
+        return
+    lake = open_lake(catalog.open_table(load_table(catalog.pravega, stream).table))
+    if lake is None or lake.history is None:
+        behind = count_bytes_after(catalog.pravega, catalog.pravega.controller.head(stream))
+        yield name, None, None, 0, 0, 0, None, None, behind
+        return
+    history, snapshot = lake.history, lake.snapshot
+    yield (
+        name,
+        history.version,
+        history.cut.to_text(),
+        history.rows,
+        snapshot.files,
+        snapshot.bytes,
+        snapshot.number,
+        snapshot.timestamp,
+        count_bytes_after(catalog.pravega, history.cut),
+    )
+
+
+lake = MetadataTable(
+    "lake",
+    StructType(
+        [
+            column("table", StringType(), "the lake's table, in the catalog of lakes", nullable=False),
+            column("version", LongType(), "versions up to this one lie in files; null if none does"),
+            column("stream_cut", StringType(), "what lies before it in the stream is in files"),
+            column("rows", LongType(), "in files", nullable=False),
+            column("files", LongType(), "of data", nullable=False),
+            column("bytes", LongType(), "of these files", nullable=False),
+            column("snapshot_id", LongType(), "Iceberg's number of what is read"),
+            column("updated_at", TimestampType(), "when that was committed"),
+            column("bytes_behind", LongType(), "in the stream, which the lake does not have yet"),
+        ]
+    ),
+    _read_lake,
+)

@@ -6,13 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import NoReturn
 
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    PravegaError,
-    SchemaNotFoundError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
+from pyspark_pravega import errors
 from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
@@ -23,25 +17,15 @@ from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
 from .commit_history import consumers, history, stream_cuts, tags, transactions
-from .lake_state import lake
 from .metadata_table import MetadataTable, NamedMetadata, ReadOnlyTable, Rows
-from .registered_schemas import encodings, properties, schemas
+from .registered_schemas import encodings, lake, properties, schemas
 from .segment_rows import scale_events, segments
 
 TABLES: Mapping[str, MetadataTable] = {
     table.name: table
     for table in (
-        history,
-        segments,
-        schemas,
-        encodings,
-        stream_cuts,
-        tags,
-        scale_events,
-        transactions,
-        consumers,
-        properties,
-        lake,
+        *(history, segments, schemas, encodings, stream_cuts, tags),
+        *(scale_events, transactions, consumers, properties, lake),
     )
 }
 
@@ -56,16 +40,18 @@ class TableOfStream(ReadOnlyTable):
     def exists(self) -> bool:
         try:
             self.describe()
-        except (StreamNotFoundError, InvalidNameError):
+        except (errors.StreamNotFoundError, errors.InvalidNameError):
             return False
-        except PravegaError:
+        except errors.PravegaError:
             return True  # it exists, even if it cannot be loaded
         return True
 
     def refuse_change(self) -> NoReturn:
         """Raise UnsupportedOperationError, because only the stream can be changed."""
         whole = self._whole.shown
-        raise UnsupportedOperationError(f"{self.shown} describes {whole}, and can only be read. Change {whole} itself.")
+        raise errors.UnsupportedOperationError(
+            f"{self.shown} describes {whole}, and can only be read. Change {whole} itself."
+        )
 
     @abstractmethod
     def describe(self) -> object:
@@ -116,11 +102,11 @@ class PartOfStream(TableOfStream):
         self._whole.check_is_stream()
         try:
             return self._part.load_table(options, writing=writing)
-        except SchemaNotFoundError as error:
+        except errors.SchemaNotFoundError as error:
             name = self.identifier.name
             like = METADATA_TABLES.get(name.lower())
             hint = f" Did you mean {self.catalog.named(*self.identifier.namespace, like)}?" if like is not None else ""
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"{self._whole.shown} has no table {name}.{hint} Its metadata tables are {', '.join(TABLES)}. "
                 f"Its events are tables too if they have several types, or are changes of rows (changelog). "
                 f"{error.message}"

@@ -29,7 +29,6 @@ from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.scan.dead_letter_stream import COLUMNS, check_target
-from pyspark_pravega.datasource.scan.reader import read_in_process
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -146,7 +145,7 @@ class _Letters:
         # Whatever properties the table has: each letter counts, and a bad one is an error.
         letters = open_table(self._catalog.pravega, self._letters, self._catalog.options(read=read))
         source = str(self._source.stream)
-        for batch in read_in_process(letters.plan_scan(ScanRequest(columns))):
+        for batch in letters.plan_scan(ScanRequest(columns)).reader.read_all():
             yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
 
 

@@ -8,6 +8,7 @@ from itertools import count
 
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.registry.registry_types import (
     Compatibility,
     SchemaInfo,
@@ -18,14 +19,6 @@ from pyspark_pravega.client.registry.registry_types import (
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import LoadedTable
-from pyspark_pravega.errors import (
-    IncompatibleSchemaError,
-    InvalidOptionError,
-    InvalidSchemaError,
-    SchemaNotFoundError,
-    UnsupportedOperationError,
-    UnsupportedTypeError,
-)
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
@@ -68,7 +61,7 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
     try:
         columns = format.spark_schema(text)
         type = _find_type(versions, format.type_name(text))
-    except (InvalidSchemaError, InvalidOptionError, UnsupportedTypeError) as error:
+    except (errors.InvalidSchemaError, errors.InvalidOptionError, errors.UnsupportedTypeError) as error:
         return _Judgement(SchemaInfo("", group.format, text.encode()), None, policy, error.message)
     schema = SchemaInfo.of_text(type, group.format, text)
     registered = registry.find_version(stream.name, schema)
@@ -89,7 +82,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
     types = list(dict.fromkeys(version.version.type for version in versions))
     if named in types or not types:
         return named
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"the schema has the type {named}, but the stream's events have {', '.join(types)}. Give the schema that name, "
         "because a stream with several types is not one table"
     )
@@ -107,7 +100,7 @@ def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> st
         )
     try:
         check_settings(catalog, loaded, columns)
-    except InvalidOptionError as error:
+    except errors.InvalidOptionError as error:
         return error.message
     return None
 
@@ -125,7 +118,7 @@ def _judge_by_policy(
         format = find_registry_format(schema.format)
         try:
             check_compatible(policy, [format.spark_schema(version.schema.text) for version in older], columns)
-        except IncompatibleSchemaError as error:
+        except errors.IncompatibleSchemaError as error:
             return error.message
         return None
     if registry.validate(stream.name, schema):
@@ -165,7 +158,7 @@ def register_schema(call: Call) -> Rows:
     stream = call.find_stream()
     judged = _judge(call.catalog, stream, call.require("schema"))
     if judged.reason is not None:
-        raise IncompatibleSchemaError(
+        raise errors.IncompatibleSchemaError(
             f"The schema cannot become a new version for stream {stream}: {judged.reason.rstrip('.')}."
         )
     added = judged.known or _open_registry(call.catalog, stream).add_schema(stream.name, judged.schema)
@@ -218,13 +211,13 @@ def delete_schema_version(call: Call) -> Rows:
 def _find_version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
     types = list(dict.fromkeys(version.version.type for version in versions))
     if type is None and len(types) > 1:
-        raise InvalidOptionError(f"Stream {stream} has several types: {', '.join(types)}. Give one as 'type'.")
+        raise errors.InvalidOptionError(f"Stream {stream} has several types: {', '.join(types)}. Give one as 'type'.")
     for version in versions:
         if version.version.version == number and type in (None, version.version.type):
             return version.version
     numbers = ", ".join(str(version.version.version) for version in versions if type in (None, version.version.type))
     of_type = "" if type is None else f" of type {type}"
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {numbers or 'none'}"
         f"{'' if type in (None, *types) else ', and the types ' + ', '.join(types)}."
     )
@@ -240,13 +233,13 @@ def _check_unused(
     takes an encoding id for it, which the registry never gives back.
     """
     if sum(version.version.type == deleted.type for version in versions) == 1:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"Version {deleted.version} is the only schema of type {deleted.type} that stream {stream} has. Without it "
             "the stream would not be a table. DROP TABLE drops both."
         )
     loaded = load_if_table(catalog, stream)
     if loaded is not None and not loaded.table.framed:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"The events of stream {stream} have no header that says which version of the schema they were written "
             "with, so every version may be needed."
         )
@@ -254,10 +247,10 @@ def _check_unused(
     for encoding in count():
         try:
             used = registry.encoding(stream.name, encoding, refresh=True).version
-        except SchemaNotFoundError:
+        except errors.SchemaNotFoundError:
             return
         if used.id == deleted.id:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"Events of stream {stream} may be encoded with version {deleted.version} of the schema: it has the "
                 f"encoding id {encoding}, which writers put into events. The version cannot be deleted. Register a "
                 "newer one for new events."
@@ -278,8 +271,8 @@ def _check_columns(
     before = others[0]
     try:
         check_settings(catalog, loaded, find_registry_format(before.schema.format).spark_schema(before.schema.text))
-    except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
-        raise UnsupportedOperationError(
+    except (errors.InvalidOptionError, errors.InvalidSchemaError, errors.UnsupportedTypeError) as error:
+        raise errors.UnsupportedOperationError(
             f"Version {deleted.version} of the schema of stream {loaded.table.stream} cannot be deleted: without it "
             f"the columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change "
             "the table's properties first."

@@ -6,6 +6,7 @@ import uuid
 
 from pyspark.sql.types import BooleanType, LongType, StringType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
@@ -18,13 +19,6 @@ from pyspark_pravega.datasource.insert.ledger import read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    PermissionDeniedError,
-    StreamNotFoundError,
-    TransactionNotOpenError,
-    UnsupportedOperationError,
-)
 
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
@@ -42,7 +36,7 @@ def _parse_transaction_id(call: Call) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"'transaction' => '{text[:80]}' is not a transaction id. An id is a UUID, as shown in the metadata table "
             "transactions and in the writer's log."
         ) from None
@@ -68,14 +62,14 @@ def commit_transaction(call: Call) -> Rows:
         return
     _check_foreign(log, stream, transaction_id)
     if not call.is_set(_COMPLETE):
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"It is not known whether transaction {transaction_id} on stream {stream} is complete. If an INSERT or a "
             "job still writes to it, a part of its events would become visible. Abort it, or, if its writer has "
             "finished it and is gone, pass complete => true."
         )
     try:
         transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, settings.lease_ms)
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         raise _make_unknown_error(stream, transaction_id) from None
     status = transaction.status()
     if status is not TransactionStatus.OPEN:
@@ -109,18 +103,18 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     """Raise UnsupportedOperationError if an INSERT or a micro-batch commits the transaction, or has committed it."""
     for row in read_ledger(log):
         if row.transaction == transaction:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it. "
                 "Start it again: it then completes the batch."
             )
     head = log.head()
     if head is None:
-        raise PermissionDeniedError(
+        raise errors.PermissionDeniedError(
             f"You may not read the commit log of stream {stream}, which says whether an INSERT holds the transaction. "
             f"You need READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}'."
         )
     if transaction in head.committing:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT is "
             "committing it. If that INSERT has died, the next commit to the stream completes the transaction."
         )
@@ -132,7 +126,7 @@ def _seal_and_count(catalog: Catalog, transaction: Transaction) -> int:
     ids = [segment.segment_id for segment in transaction.segments]
     try:
         store.seal_segments(stream, ids, transaction.id)
-    except TransactionNotOpenError:
+    except errors.TransactionNotOpenError:
         raise transaction.explain_end() from None
     events = 0
     for segment, info in store.segment_infos(stream, ids, transaction.id).items():
@@ -157,7 +151,7 @@ def abort_transaction(call: Call) -> Rows:
     if status is TransactionStatus.UNKNOWN:
         raise _make_unknown_error(stream, transaction)
     if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
-        raise TransactionNotOpenError(
+        raise errors.TransactionNotOpenError(
             f"Transaction {transaction} on stream {stream} cannot be aborted: it is {status.name.lower()}."
         )
     aborted = not call.is_set(DRY_RUN)
@@ -166,7 +160,7 @@ def abort_transaction(call: Call) -> Rows:
     yield str(transaction), status.name.lower(), aborted
 
 
-def _make_unknown_error(stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
-    return TransactionNotOpenError(
+def _make_unknown_error(stream: Stream, transaction: uuid.UUID) -> errors.TransactionNotOpenError:
+    return errors.TransactionNotOpenError(
         f"Stream {stream} has no transaction {transaction}, or it ended more than a day ago and is forgotten."
     )

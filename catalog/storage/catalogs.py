@@ -16,15 +16,6 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
-from pyspark_pravega.sql.options import (
-    OPTIONS,
-    SESSION_CONNECTIONS,
-    USER_LOGINS,
-    Options,
-    Source,
-    find_refused_settings,
-    resolve,
-)
 
 from .reporting import prefix_errors
 from .user_logins import UserLogin, UserLogins
@@ -76,21 +67,17 @@ class Catalog:
         properties: Mapping[str, str] | None = None,
         read: Mapping[str, str] | None = None,
         write: Mapping[str, str] | None = None,
-    ) -> Options:
+    ) -> o.Options:
         """Resolve the options of one statement over this catalog's conf.
 
         Raises InvalidOptionError, including for read and write options that the catalog or the table sets.
         """
-        options = resolve(
-            conf=self.conf,
-            properties=properties,
-            read=read,
-            write=write,
-            is_conf_of_driver=self._is_conf_of_driver,
+        options = o.resolve(
+            conf=self.conf, properties=properties, read=read, write=write, is_conf_of_driver=self._is_conf_of_driver
         )
         if self.by_options:
             return options
-        for option in map(OPTIONS.__getitem__, options.keys_of(Source.QUERY)):
+        for option in map(o.OPTIONS.__getitem__, options.keys_of(o.Source.QUERY)):
             if option.connection or option in _SAID_BY_TABLE:
                 owner = f"catalog {self.name}" if option.connection else "the table itself"
                 message = (
@@ -116,19 +103,19 @@ def _is_conf_of_driver(conf: Mapping[str, str]) -> bool:
 
     Raises InvalidOptionError if a session says it and may not.
     """
-    refused = find_refused_settings(conf[_OF_SESSION].split(",")) if _OF_SESSION in conf else []
+    refused = o.find_refused_settings(conf[_OF_SESSION].split(",")) if _OF_SESSION in conf else []
     if refused and _SESSION_CONNECTIONS not in conf:
         what = f"'{refused[0]}' counts" if refused[0] else "A catalog counts"
         raise InvalidOptionError(
             f"{what} only as the driver's conf had it when the driver started, and this session's conf has another. "
             "RESET it, and begin a new session. Who starts the driver sets it by --conf, in spark-defaults.conf or by "
-            f"configure(). If the driver has a single user, {SESSION_CONNECTIONS}=true, set in one of these ways, lets "
-            "sessions set it too."
+            f"configure(). If the driver has a single user, {o.SESSION_CONNECTIONS}=true, set in one of these ways, "
+            "lets sessions set it too."
         )
     return not refused and OF_STATEMENT not in conf
 
 
-def _connect(options: Options, login: UserLogin | None) -> Pravega:
+def _connect(options: o.Options, login: UserLogin | None) -> Pravega:
     config = read_client_config(options)
     if login is not None:
         config = replace(config, credentials=login.credentials)
@@ -163,9 +150,9 @@ class Connections:
         """Use the catalog of a conf in the body, and connect if it is new. Raises InvalidOptionError."""
         name = conf.get(CATALOG_NAME)
         with prefix_errors("Catalog", name) if name is not None else nullcontext():
-            options = resolve(conf=remove_own_keys(conf), is_conf_of_driver=_is_conf_of_driver(conf))
+            options = o.resolve(conf=remove_own_keys(conf), is_conf_of_driver=_is_conf_of_driver(conf))
             login = self._find_login(options, conf.get(_SESSION_USER))
-            texts = sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection)
+            texts = sorted((key, text) for key, text in options.texts().items() if o.OPTIONS[key].connection)
             key = (*texts, *((("user", login.user), ("state", login.state)) if login is not None else ()))
             # Outside the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
             connection = self._use(key) or self._use(key, _connect(options, login))
@@ -175,14 +162,14 @@ class Connections:
         finally:
             self._release(connection)
 
-    def _find_login(self, options: Options, user: str | None) -> UserLogin | None:
+    def _find_login(self, options: o.Options, user: str | None) -> UserLogin | None:
         """Return the login of the session's user, None where sessions have the driver's."""
         if user is None:
             return None
-        source = options.get(USER_LOGINS)
+        source = options.get(o.USER_LOGINS)
         if source is None:
             raise AuthenticationError(
-                f"A catalog of this driver has '{USER_LOGINS.key}', so the environment's login is not for its users. "
+                f"A catalog of this driver has '{o.USER_LOGINS.key}', so the environment's login is not for its users. "
                 f"Name that catalog, with '{o.CATALOG.key}'."
             )
         return self._logins.find(source, user)

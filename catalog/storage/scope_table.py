@@ -17,16 +17,9 @@ from typing import Any, TypeAlias
 
 from tenacity import retry, retry_if_exception_type
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
-from pyspark_pravega.errors import (
-    ConditionalUpdateError,
-    InvalidOptionError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    PravegaError,
-    UnsupportedOperationError,
-)
 
 from .reporting import warn_once
 
@@ -53,7 +46,7 @@ class RowKind(IntEnum):
     """A streaming query that CALL start_query keeps running, under its own name, or a table that servers tier."""
 
 
-_AGAIN_IF_CHANGED = retry(retry=retry_if_exception_type(ConditionalUpdateError))
+_AGAIN_IF_CHANGED = retry(retry=retry_if_exception_type(errors.ConditionalUpdateError))
 """Does at once again what failed because somebody else has changed the row."""
 
 
@@ -73,14 +66,14 @@ class ScopeTable:
         key = _make_key(kind, name)
         try:
             return self._read_row(key, self._table.get(key))
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return None
 
     def read_if_allowed(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
         """Return the row of a name, or None: also to a user without READ. Raises UnsupportedOperationError."""
         try:
             return self.read(kind, name)
-        except PermissionDeniedError as error:
+        except errors.PermissionDeniedError as error:
             LOG.debug("What scope %s keeps of the %s '%s' is left out: %s", self._scope, kind.name, name, error)
             return None
 
@@ -94,12 +87,12 @@ class ScopeTable:
             for key, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
                 try:
                     row = self._read_row(key, stored)
-                except UnsupportedOperationError as error:
+                except errors.UnsupportedOperationError as error:
                     warn_once(error.message)
                     continue
                 if row is not None:
                     yield row
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return
 
     @_AGAIN_IF_CHANGED
@@ -118,7 +111,7 @@ class ScopeTable:
                 return False
             self._table.delete(key, stored.version)
             return True
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return False
 
     @_AGAIN_IF_CHANGED
@@ -131,7 +124,7 @@ class ScopeTable:
         key = _make_key(kind, name)
         try:
             stored, missing = self._table.get(key), False
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             stored, missing = None, True
         before = self._read_row(key, stored) or {}
         after = change(before)
@@ -152,13 +145,13 @@ class ScopeTable:
         keys = [_make_key(kind, name), _make_key(kind, new_name)]
         try:
             old, new = self._table.get_many(keys)
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             old = new = None
         rows = self._read_row(keys[0], old), self._read_row(keys[1], new)
         value = self._value(check(*rows), new_name)
         # One write puts several values, but removes none.
         gone, _ = self._table.put_many([(keys[0], _NOTHING, _get_version(old)), (keys[1], value, _get_version(new))])
-        with suppress(PravegaError):
+        with suppress(errors.PravegaError):
             self._table.delete(keys[0], gone)
 
     def _read_row(self, key: bytes, stored: Entry | None) -> dict[str, Any] | None:
@@ -168,7 +161,7 @@ class ScopeTable:
             row = json.loads(stored.value)
             if isinstance(row, dict) and isinstance(row.get("name"), str):
                 return row
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"Scope {self._scope}: what the catalog keeps in the key-value table {TABLE_NAME} under the key "
             f"{key.hex()} is not a JSON object with a name, so another program has written it. Restore it, or "
             "remove this entry."
@@ -177,7 +170,7 @@ class ScopeTable:
     def _value(self, row: Row, name: str) -> bytes:
         value = json.dumps({**row, "name": name}).encode()
         if len(value) > MAX_VALUE_BYTES:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"The catalog cannot keep {len(value):,} bytes in one row about scope {self._scope}; the limit is "
                 f"{MAX_VALUE_BYTES:,}. Shorten the values."
             )

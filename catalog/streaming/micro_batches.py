@@ -12,7 +12,6 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.source import MicroBatchEnd, StreamReader, StreamSource
 from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
@@ -37,7 +36,6 @@ class StreamingReads:
 
     def __init__(self) -> None:
         self._memory = SourceMemory()
-        self._queries = ReadingQueries()
         self._opened: Recent[str, tuple[_Origin, StreamSource]] = Recent()
 
     def answer(self, catalog: Catalog, request: r.StreamRequest) -> str | Limits | MicroBatchEnd | PlannedRead | None:
@@ -78,8 +76,7 @@ class StreamingReads:
 
     def note_stopped(self, checkpoint: str) -> None:
         """Forget a query, after its consumer's last move."""
-        self._queries.note_stopped(checkpoint)
-        self._memory.forget(checkpoint)
+        self._memory.note_stopped(checkpoint)
         self._opened.pop(checkpoint)
 
     def _open(self, catalog: Catalog, query: r.StreamQuery) -> StreamSource:
@@ -97,7 +94,6 @@ class StreamingReads:
             query.columns,
             query.checkpoint,
             self._memory,
-            self._queries,
             catalog.hold,
             load_members,
         )

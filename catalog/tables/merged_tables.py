@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
@@ -26,16 +27,6 @@ from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.merged_table import MemberChoice, merge_tables
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    MemberNotFoundError,
-    PermissionDeniedError,
-    SchemaNotFoundError,
-    ScopeNotFoundError,
-    StreamExistsError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
 from pyspark_pravega.formats.core.defaults import remove_defaults
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal
@@ -62,7 +53,7 @@ def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of a scope's tables of several streams; none for a user who may not read them."""
     try:
         return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.SEVERAL_STREAMS)]
-    except PermissionDeniedError as error:
+    except errors.PermissionDeniedError as error:
         LOG.debug("The tables of several streams in scope %s are left out: %s", scope, error)
         return []
 
@@ -81,7 +72,7 @@ def has_table(catalog: Catalog, stream: Stream) -> bool:
 def check_none(catalog: Catalog, address: Address) -> None:
     """Raise StreamExistsError if a new table or view would have the name of a table of several streams."""
     if has_table(catalog, address.stream):
-        raise StreamExistsError(
+        raise errors.StreamExistsError(
             f"There is a table {address.shown} of several streams. DROP TABLE drops it, and leaves its streams."
         )
 
@@ -101,14 +92,14 @@ def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing
             # Another program may have stored properties that would act on the streams of others.
             properties = check_properties(catalog, row["properties"], address.stream.scope)
             table = load_streams(catalog, address.stream, properties, earlier=row["known"])
-        except MemberNotFoundError as error:
-            raise MemberNotFoundError(
+        except errors.MemberNotFoundError as error:
+            raise errors.MemberNotFoundError(
                 f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."
             ) from None
         described = describe(catalog, address, table, row, {} if writing else read)
     if writing:
         refused = MergedStreams.refusal("Writing", described.name)
-        raise UnsupportedOperationError(f"{refused.rstrip('.')}: {described.properties['location']}.")
+        raise errors.UnsupportedOperationError(f"{refused.rstrip('.')}: {described.properties['location']}.")
     return described
 
 
@@ -123,7 +114,7 @@ def describe(
     options = resolve_read(catalog.options, table, read)
     if options.get(o.SCHEMA_VERSION) is not None:
         refused = describe_merged_refusal("WITH ('schema-version'=...)", address.shown)
-        raise UnsupportedOperationError(refused)
+        raise errors.UnsupportedOperationError(refused)
     permissive = options.get(o.MODE) == PERMISSIVE
     table = identify_members(catalog, address.note_spelling(table).as_asked(permissive=permissive))
     location = make_place_properties(*(member.stream for member in table.members))
@@ -144,19 +135,22 @@ def load_streams(
     choice = MemberChoice.of(options, stream.scope)
     try:
         members = _load_members(catalog, choice, options)
-    except (StreamNotFoundError, ScopeNotFoundError) as error:  # it would look like one about the table itself
-        raise MemberNotFoundError(
+    except (
+        errors.StreamNotFoundError,
+        errors.ScopeNotFoundError,
+    ) as error:  # it would look like one about the table itself
+        raise errors.MemberNotFoundError(
             f"{error.message.rstrip('.')}, which '{o.STREAMS.key}' names. Create it, or leave it out of "
             f"'{o.STREAMS.key}'; tables of several streams, views and key-value tables cannot be named there."
         ) from None
     if not members:
-        raise MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
+        raise errors.MemberNotFoundError(describe_no_match(stream.scope, str(choice.pattern)))
     if choice.pattern is not None:
         names = {member.stream.name for member in members}
         for name in earlier:
             # Those that are gone do not matter; of one that may not be read this raises PermissionDeniedError.
             if name not in names:
-                with suppress(StreamNotFoundError):
+                with suppress(errors.StreamNotFoundError):
                     catalog.pravega.controller.stream_configuration(Stream(stream.scope, name))
     table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
@@ -171,7 +165,7 @@ def check_properties(catalog: Catalog, properties: Mapping[str, str], scope: str
     options = catalog.options(properties=properties)
     for option in o.OPTIONS.values():
         if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{options.name(option)}' does not apply with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
@@ -183,7 +177,7 @@ def check_properties(catalog: Catalog, properties: Mapping[str, str], scope: str
             if options_set
             else f"has neither of {both}, which say what it is"
         )
-        raise InvalidOptionError(f"It {what}. Set one of them.")
+        raise errors.InvalidOptionError(f"It {what}. Set one of them.")
     choice = MemberChoice.of(options, scope)
     if choice.pattern is not None:
         return {o.PATTERN_OF_STREAMS.key: choice.pattern}
@@ -213,20 +207,20 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
         *(constraint.text for constraint in request.constraints),
         *(f"DEFAULT of {name}" for name in request.defaults),
     ):
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"{clause} is not possible on {shown}: nothing is written to several streams. Leave it out."
         )
     properties = check_properties(catalog, request.properties, stream.scope)
     check_scope_exists(catalog, request.namespace, stream.scope)
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
-        raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
+        raise errors.StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
     table = load_streams(catalog, stream, properties)
     _check_columns(table, request.schema)
     row = {"id": uuid.uuid4().hex, **make_row(table, properties, request.properties.get("comment"))}
 
     def choose_row(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before and before["id"] != row["id"]:
-            raise StreamExistsError(f"There is a table {shown} of several streams.")
+            raise errors.StreamExistsError(f"There is a table {shown} of several streams.")
         return row
 
     with shield():
@@ -248,7 +242,7 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
 
     def make_changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before.get("id") != row["id"]:
-            raise StreamNotFoundError(f"There is no table {shown} any more.")
+            raise errors.StreamNotFoundError(f"There is no table {shown} any more.")
         texts: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
         for key, value in new_texts:
             texts[key] = value
@@ -289,7 +283,7 @@ def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str,
     texts = []
     for change in changes:
         if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
-            raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
+            raise errors.UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
         option = o.find_option(str(change.property))
         texts.append((str(change.property) if option is None else option.key, change.value))
     return texts
@@ -305,11 +299,11 @@ def _check_columns(table: StreamTable, schema: StructType) -> None:
     for name, type in declared:
         if types.get(name) != type:
             has = f"there it is {types[name]}" if name in types else "they have no such column"
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"It declares the column {name} {type}, but its columns are those of its streams, and {has}. Declare "
                 f"no columns, or all of these: {_list(columns)}."
             )
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"It declares the columns {_list(declared)}, but those of its streams are {_list(columns)}. Declare no "
         "columns, or all of these in this order."
     )
@@ -324,8 +318,8 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
     while True:
         try:
             return load_members(catalog.pravega, options, choice.scope, choice.find(catalog.pravega))
-        except (SchemaNotFoundError, StreamNotFoundError) as error:
-            listed = isinstance(error, StreamNotFoundError) and choice.pattern is None
+        except (errors.SchemaNotFoundError, errors.StreamNotFoundError) as error:
+            listed = isinstance(error, errors.StreamNotFoundError) and choice.pattern is None
             if listed or time.monotonic() > until:
                 raise
         cancellation.sleep(_PAUSE)

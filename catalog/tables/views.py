@@ -18,16 +18,8 @@ from functools import partial
 from operator import eq
 from typing import Any
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    PermissionDeniedError,
-    StreamExistsError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-    ViewExistsError,
-    ViewNotFoundError,
-)
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_view_refusal
@@ -89,7 +81,7 @@ def _check_trust(catalog: Catalog, shown: str, stream: Stream, row: Mapping[str,
     if trusted == "own":
         reason = ", and this driver has not made it with your login, or others have changed it"
         advice = "CREATE OR REPLACE VIEW with SQL of your own"
-    raise UnsupportedOperationError(
+    raise errors.UnsupportedOperationError(
         f"View {shown} is not read: its SQL, which others may have written, would run with your rights. The catalog "
         f"conf '{o.VIEWS.key}' is '{trusted}'{reason}. Read its tables instead, or {advice}."
     )
@@ -112,16 +104,18 @@ def refuse_views(catalog: Catalog, identifier: r.Identifier, statement: str) -> 
     """Turn StreamNotFoundError for the name of a view into the error that views do not take the statement."""
     try:
         yield
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         if find(catalog, identifier) is None:
             raise
-        raise UnsupportedOperationError(describe_view_refusal(statement, catalog.named(*identifier.parts))) from None
+        raise errors.UnsupportedOperationError(
+            describe_view_refusal(statement, catalog.named(*identifier.parts))
+        ) from None
 
 
 def check_no_view(catalog: Catalog, identifier: r.Identifier) -> None:
     """Raise ViewExistsError if a new table would have the name of a view."""
     if find(catalog, identifier) is not None:
-        raise ViewExistsError(f"There is a view {catalog.named(*identifier.parts)}. DROP VIEW drops it.")
+        raise errors.ViewExistsError(f"There is a view {catalog.named(*identifier.parts)}. DROP VIEW drops it.")
 
 
 def put(catalog: Catalog, request: r.PutView) -> None:
@@ -133,22 +127,22 @@ def put(catalog: Catalog, request: r.PutView) -> None:
     """
     view, shown = request.view, catalog.named(*request.parts)
     if request.streaming:
-        raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
+        raise errors.UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
     if view.properties.get("table_type") == _METRIC_VIEW:
-        raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
+        raise errors.UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
-        raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
+        raise errors.UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
     new = _check_new_name(catalog, request)
 
     def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row and not request.replace:
-            raise ViewExistsError(f"There is a view {shown}.")
+            raise errors.ViewExistsError(f"There is a view {shown}.")
         if not row and not request.make:
-            raise ViewNotFoundError(f"There is no view {shown}.")
+            raise errors.ViewNotFoundError(f"There is no view {shown}.")
         return {**row, **_make_row(catalog, view)}
 
     if catalog.options().get(o.VIEWS) == "false":
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"View {shown} is not created: the catalog conf '{o.VIEWS.key}' is 'false'. Ask whoever runs the driver."
         )
     with prefix_errors("View", shown):
@@ -169,9 +163,9 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
 
     def check_row(row: Row | None, existing: Row | None) -> Row:
         if row is None:
-            raise ViewNotFoundError(f"There is no view {catalog.named(*old.parts)}.")
+            raise errors.ViewNotFoundError(f"There is no view {catalog.named(*old.parts)}.")
         if existing:
-            raise ViewExistsError(f"There is a view {catalog.named(*new.parts)}.")
+            raise errors.ViewExistsError(f"There is a view {catalog.named(*new.parts)}.")
         return row
 
     moved = after.scope == before.scope
@@ -182,7 +176,7 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         new_table.change(RowKind.VIEW, after.name, partial(check_row, row))
         try:
             moved = here.remove(RowKind.VIEW, before.name, partial(eq, row))
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             new_table.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
             raise
         if not moved:  # it was replaced or dropped in the meantime
@@ -206,9 +200,9 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     check_new_view(stream.name)
     if is_internal(stream.scope):
         scope = quote_all(identifier.namespace)
-        raise InvalidNameError(f"The namespace {scope} belongs to Pravega. Create the view in another.")
+        raise errors.InvalidNameError(f"The namespace {scope} belongs to Pravega. Create the view in another.")
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
-        raise StreamExistsError(f"There is a table {address.shown}.")
+        raise errors.StreamExistsError(f"There is a table {address.shown}.")
     merged_tables.check_none(catalog, address)
     check_scope_exists(catalog, identifier.namespace, stream.scope)
     return stream

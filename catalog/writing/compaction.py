@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import count_bytes_after, lies_before, list_consumers
 from pyspark_pravega.client.stream import Stream
@@ -36,20 +37,13 @@ from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, list_whole_segments
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, measure_segments
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import read_in_process
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import FORMER_ROW
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenRead, resolve_read
-from pyspark_pravega.datasource.tables.primary_key import write_primary_key
-from pyspark_pravega.errors import (
-    ConcurrentChangeError,
-    InvalidOptionError,
-    PermissionDeniedError,
-    UnsupportedOperationError,
-)
+from pyspark_pravega.datasource.tables.row_keys import write_primary_key
 from pyspark_pravega.sql import options as o
 
 from ..storage.catalogs import Catalog
@@ -113,7 +107,7 @@ def truncate_unless_held(catalog: Catalog, cut: StreamCut) -> str | None:
     head = pravega.controller.head(cut.stream)
     try:
         pravega.controller.list_segments_between(head, cut)
-    except InvalidOptionError:
+    except errors.InvalidOptionError:
         return None  # more than that has been removed
     if cut != head:
         pravega.controller.truncate_stream(cut)
@@ -127,15 +121,15 @@ def measure(catalog: Catalog, stream: Stream) -> int:
 
 def _measure_settled(pravega: Pravega, stream: Stream, log: CommitLog) -> _Measurement:
     """Measure while no transaction is being committed, and each one that was committed has its version."""
-    return log.measure_settled_with_head(partial(list_whole_segments, pravega, stream), published_by=math.inf)
+    return log.measure_settled_with_head(partial(measure_segments, pravega, stream), published_by=math.inf)
 
 
 def _count_bytes(head: HeadRow | None, stream: Stream) -> int:
     """Return the bytes that transactions of the log hold."""
     if head is None:
-        raise PermissionDeniedError(f"{PROCEDURE} on stream {stream} needs the right to read its commit log.")
+        raise errors.PermissionDeniedError(f"{PROCEDURE} on stream {stream} needs the right to read its commit log.")
     if head.content is None and head.version:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"The commit log of stream {stream} does not say how many bytes each version has, because an older release "
             f"has written some of them. {PROCEDURE} needs that. INSERT the rows into a new table."
         )
@@ -164,7 +158,7 @@ class _Repetition:
 
     def _read_rows(self, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = []
-        for batch in read_in_process(planned):
+        for batch in planned.reader.read_all():
             batches.append(pa.RecordBatch.from_struct_array(batch.column(FORMER_ROW)))
             if sum(one.nbytes for one in batches) >= _MOST_BYTES:
                 yield _join(batches)
@@ -180,7 +174,7 @@ class _Repetition:
             keys_of_part = keys.slice(done, most).filter(is_unchanged)
             try:
                 written += self._write(rows.slice(done, most).filter(is_unchanged), keys_of_part)
-            except ConcurrentChangeError:
+            except errors.ConcurrentChangeError:
                 if not self._are_changed(keys_of_part).true_count:
                     raise
                 self._most = max(1, most // 2)
@@ -195,9 +189,9 @@ class _Repetition:
         prepared = self._prepared
 
         def check(_reports: Sequence[InsertMessage]) -> None:
-            self._look((list_whole_segments(prepared.pravega, prepared.stream), self._log.head()))
+            self._look((measure_segments(prepared.pravega, prepared.stream), self._log.head()))
             if self._are_changed(keys).true_count:
-                raise ConcurrentChangeError(f"Others have changed rows of stream {prepared.stream} meanwhile.")
+                raise errors.ConcurrentChangeError(f"Others have changed rows of stream {prepared.stream} meanwhile.")
 
         insert = Insert.begin(prepared.pravega, prepared.table, write_settings(prepared.options))
         # The first look decodes the last transaction too, before others have to wait for this one.
@@ -227,7 +221,7 @@ class _Repetition:
         new, stream = select_new_events(self._read, self._ends, pieces), self._read.stream
         logged = _count_bytes(head, stream)
         if sum(piece.end - piece.start for piece in new) != logged - self._logged:
-            raise ConcurrentChangeError(
+            raise errors.ConcurrentChangeError(
                 f"While {PROCEDURE} ran, another program appended events to stream {stream} by itself, without "
                 "the commit log. If it changed a row just when that row was repeated, the row has its former value "
                 f"again. Stop the program, let it write its last changes once more, and call {PROCEDURE} when only "

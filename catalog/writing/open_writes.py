@@ -37,7 +37,7 @@ from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSW
 from pyspark_pravega.datasource.insert.prepare import (
     choose_rows_to_write,
     find_epoch_of_application,
-    find_stream_column,
+    find_marking_column,
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
@@ -245,7 +245,7 @@ class Dispatches(OpenWrites[Dispatch]):
         Raises PermissionDeniedError for a user who may not write the commit log of the scope.
         """
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
-        column, micro_batch = find_stream_column(start.schema, options), start.micro_batch
+        column, micro_batch = find_marking_column(start.schema, options, o.STREAM_COLUMN), start.micro_batch
         assert column is not None
         find_epoch_of_application(options)
         settings = replace(write_settings(options), unit=Unit.INSERT if micro_batch is None else Unit.MICRO_BATCH)

@@ -24,11 +24,10 @@ from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertSpec, InsertWriter
 from pyspark_pravega.datasource.insert.whole_result import FormerRows, WholeResultWriter
 from pyspark_pravega.datasource.kinds.kind import TableKind
-from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule
 from pyspark_pravega.datasource.tables.open_table import OpenRead
-from pyspark_pravega.datasource.tables.primary_key import KeyPositions
+from pyspark_pravega.datasource.tables.row_keys import KeyPositions
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import DuplicateKeyError, InvalidOptionError, InvalidRowError
 from pyspark_pravega.sql import options as o
@@ -87,9 +86,8 @@ def choose_writer(
             f"one. Set the write option '{o.WRITE_MODE.key}' to '{TRANSACTIONAL}'."
         )
     planned = plan_current_rows(open_rows(catalog, table), WantedRows(table.schema))
-    reader = planned.reader
-    assert isinstance(reader, PlannedReader)
-    return partial(WholeResultWriter, former=FormerRows(reader, reader.planned, planned.tail))
+    former = FormerRows(planned.reader, planned.reader.planned, planned.tail)
+    return partial(WholeResultWriter, former=former)
 
 
 def make_commit(catalog: Catalog, statement: Statement, *, again: bool = False) -> CommitRequest:

@@ -18,13 +18,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_streaming_optio
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
-from ..positions.identity import (
-    Creation,
-    StreamIdentity,
-    find_creation,
-    make_creation_member,
-    read_creation_member,
-)
+from ..positions.identity import Creation, StreamIdentity, find_creation, make_creation_member, read_creation_member
 from ..positions.snapshot import find_end_within, measure_tail
 from ..stream_source.admission import Limits, admit
 from ..stream_source.frontier import check_reached, enter_successors, find_frontier, pause_between_looks

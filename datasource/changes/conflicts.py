@@ -21,13 +21,12 @@ from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, lis
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
+from ..positions.snapshot import SegmentSlice, drop_empty, measure_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
-from ..scan.reader import read_in_process
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
-from ..tables.primary_key import KeyPositions, hash_primary_key, write_primary_key
+from ..tables.row_keys import KeyPositions, hash_primary_key, write_primary_key
 from .current_rows import plan_current_rows
 from .group_planning import make_group_plan, make_partitions
 from .group_reader import group_changes
@@ -75,7 +74,7 @@ def find_ends_without(read: OpenRead, keys: KeyPositions) -> Mapping[int, int]:
     """
     columns = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
     planned, write = plan_current_rows(read, WantedRows(columns)), write_primary_key(read.table, columns)
-    for rows in read_in_process(planned):
+    for rows in planned.reader.read_all():
         _refuse_existing(read, write(rows), keys)
     return planned.tail
 
@@ -128,7 +127,7 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
 
     Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
-    new = select_new_events(read, ends, list_whole_segments(read.pravega, read.stream))
+    new = select_new_events(read, ends, measure_segments(read.pravega, read.stream))
     if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return new

@@ -16,22 +16,14 @@ from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
-from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.hidden_columns import FORMER_ROW
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import (
-    GroupPartition,
-    GroupPlan,
-    fold_keyless_rows,
-    group_changes,
-    make_batches,
-    report_left_out,
-)
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .remembered_rows import RememberedGroup, RememberedPartition, find_asked_slots, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
@@ -44,7 +36,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
     """Folds the changes of the segments of each group."""
 
     def batches(self, partition: GroupPartition | RememberedPartition) -> Iterator[pa.RecordBatch]:
-        plan, counts = self._plan, Counts()
+        plan, counts = self.plan, Counts()
         if isinstance(partition, RememberedPartition):
             for group in partition.groups:
                 yield from _read_remembered(plan, group, counts)

@@ -13,7 +13,7 @@ from pyspark_pravega.errors import SegmentNotFoundError, UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
-from ..positions.snapshot import SegmentSlice, drop_empty, list_whole_segments
+from ..positions.snapshot import SegmentSlice, drop_empty, measure_segments
 
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024
@@ -31,7 +31,7 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
     change_format = find_change_format(format)
-    slices = drop_empty(list_whole_segments(pravega, stream))
+    slices = drop_empty(measure_segments(pravega, stream))
     return change_format.infer_columns(_read_tails(pravega, stream, _select_newest(pravega, stream, slices)), settings)
 
 

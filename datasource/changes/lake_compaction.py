@@ -12,8 +12,7 @@ from ..lake.iceberg import LakeTable
 from ..lake.lake_files import LakeFile
 from ..positions.snapshot import SegmentSlice
 from ..scan.lake_reader import LakePartition, errors_of_files, read_in_order
-from ..scan.planned_scan import RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, RowSource
 
 _SMALL_BYTES = FILE_BYTES // 2
 
@@ -23,8 +22,8 @@ class CompactionReader(PlannedReader[NewFiles, LakePartition]):
 
     def batches(self, partition: LakePartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
-        schema, written, segment = self._plan.schema, list[str](), str(partition.files[0].segment)
-        with errors_of_files(segment), FileWriter(self._plan, written) as files:
+        schema, written, segment = self.plan.schema, list[str](), str(partition.files[0].segment)
+        with errors_of_files(segment), FileWriter(self.plan, written) as files:
             for batch in read_in_order(partition, segment, schema.names):
                 columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
                 files.write(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -19,20 +19,12 @@ from pyspark_pravega.sql import options as o
 from ..positions.snapshot import cut_slices
 from ..scan.counts import Counts
 from ..scan.event_planning import measure_slices
-from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import VERSION, Bounds
 from ..tables.open_table import OpenRead
 from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
-from .group_reader import (
-    GroupPartition,
-    GroupPlan,
-    fold_keyless_rows,
-    group_changes,
-    make_batches,
-    report_left_out,
-)
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .log_ranges import number_changes
 from .rows.clearing import Clearing
 from .rows.names import Names
@@ -78,17 +70,17 @@ class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
     """
 
     def batches(self, partition: ChangesPartition) -> Iterator[pa.RecordBatch]:
-        plan, counts = self._plan.rows, Counts()
+        plan, counts = self.plan.rows, Counts()
         if list_key_columns(plan.table.settings):
             changes = self._list_changes(partition, counts)
         else:
             names = [name for name in plan.schema.names if name in plan.table.schema.names]
-            changes = fold_keyless_rows(plan, partition.events, names, counts, self._plan.bounds)
+            changes = fold_keyless_rows(plan, partition.events, names, counts, self.plan.bounds)
         yield from make_batches(plan, changes)
         yield from plan.list_count_batches(counts)
 
     def _list_changes(self, partition: ChangesPartition, counts: Counts) -> Iterator[pa.Table]:
-        plan = self._plan
+        plan = self.plan
         with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
             if partition.after is None:
                 yield from _feed_history(plan.rows, history, partition.events, counts)
@@ -106,7 +98,7 @@ class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
             before = (self._read_past(partition.past, after, states),)
         with ExitStack() as opened:
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _feed_history(self._plan.rows, history, partition.events, counts)
+            yield from _feed_history(self.plan.rows, history, partition.events, counts)
             # A state that was read from past events is in no checkpoint, and cannot be extended.
             changed = partition.past is None and len(before) == 1 and states.has_to_be_extended(before[0])
             state = opened.enter_context(states.write(after, [name for files in before for name in files]))
@@ -115,7 +107,7 @@ class ChangesReader(PlannedReader[ChangesPlan, ChangesPartition]):
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""
-        plan = self._plan
+        plan = self.plan
         _LOG.warning(
             "Stream %s is read from its start: the state of its rows is not known here.", plan.rows.table.stream
         )

@@ -23,8 +23,8 @@ from ..positions.lake_history import History
 from ..positions.points_in_time import Point
 from ..positions.snapshot import SegmentSlice, find_end_within
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
-from ..scan.planned_scan import RowSource
-from ..scan.reader import PlannedReader, ScanPartition, SegmentScanReader, list_slices
+from ..scan.planned_scan import PlannedReader, RowSource
+from ..scan.reader import ScanPartition, SegmentScanReader, list_slices
 from ..scan.scan_request import WantedRows
 from ..scan.segment_versions import map_published_versions
 from ..tables.bad_events import PERMISSIVE, BadEventRule
@@ -63,10 +63,10 @@ class TierReader(PlannedReader[TierPlan, ScanPartition]):
 
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
-        target, written = self._plan.target, list[str]()
+        target, written = self.plan.target, list[str]()
         for piece in list_slices(partition):
             with FileWriter(target, written) as files:
-                for batch in self._plan.reader.batches(piece):
+                for batch in self.plan.reader.batches(piece):
                     files.write(convert_batch(batch, target.schema))
         yield make_rows(written)
 

@@ -25,7 +25,7 @@ from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
 from ..commit_log.log_table import TABLE_NAME, compute_row_number, make_row_key, write_in_table
 from ..positions.snapshot import SegmentSlice
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader
 from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection, hash_config
@@ -207,7 +207,7 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
     """One partition for each segment; its rows have the columns FOUND."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-        with borrow_connection(self._plan.config) as pravega:
-            pravega.segments.seed(self._plan.table.stream, partition.token, partition.endpoints)
-            texts = [_search(pravega, self._plan, piece).to_json() for piece in partition.pieces]
+        with borrow_connection(self.plan.config) as pravega:
+            pravega.segments.seed(self.plan.table.stream, partition.token, partition.endpoints)
+            texts = [_search(pravega, self.plan, piece).to_json() for piece in partition.pieces]
         yield pa.record_batch([pa.array(texts, pa.string())], names=FOUND.names)

@@ -35,21 +35,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import (
-    ConditionalUpdateError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    PravegaError,
-    ServerTimeoutError,
-    TransactionNotOpenError,
-)
 
-from .commit_watch import CommitWatch
 from .log_table import (
     TABLE_NAME,
     ChangeCounts,
@@ -61,7 +53,7 @@ from .log_table import (
     encode_row,
     write_in_table,
 )
-from .turns import Lines, Turn
+from .turns import CommitWatch, Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
@@ -97,9 +89,9 @@ class CommitLog(VersionTable):
         """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
         try:
             return self._head()
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return HeadRow()
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             return None
 
     @contextmanager
@@ -133,7 +125,7 @@ class CommitLog(VersionTable):
         enter = partial(write_in_table, self._table, partial(self._enter, entry, companion))
         try:
             enter() if self._turn is None else self._turn.enter(enter)
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             if companion is not None:
                 raise
             if self._turn is not None:
@@ -179,7 +171,7 @@ class CommitLog(VersionTable):
                 return
             now = time.monotonic()
             if now > deadline:
-                raise ServerTimeoutError(
+                raise errors.ServerTimeoutError(
                     f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
                     f"transaction {transaction} did not get its turn.{watch.explain()} Raise the option "
                     "'transaction.timeout' to wait longer"
@@ -212,7 +204,7 @@ class CommitLog(VersionTable):
                 )
                 try:
                     self._pravega.controller.abort_transaction(self._stream, entry.transaction)
-                except TransactionNotOpenError:
+                except errors.TransactionNotOpenError:
                     return  # its writer has asked for its commit after all
         elif status is not TransactionStatus.COMMITTING:
             self._replace(head, head.without(entry.transaction))
@@ -224,7 +216,7 @@ class CommitLog(VersionTable):
             for one, state in self._get_statuses(() if head is None else head.committing[:1]).items():
                 if state is TransactionStatus.COMMITTING:
                     self._pravega.controller.commit_transaction(self._stream, one)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             LOG.warning("Stream %s: asking again for its commit failed: %s", self._stream, error)
 
     def publish(
@@ -240,7 +232,7 @@ class CommitLog(VersionTable):
         while True:
             try:
                 head, stored = self._known_rows(companion)
-            except (KeyValueTableNotFoundError, PermissionDeniedError):
+            except (errors.KeyValueTableNotFoundError, errors.PermissionDeniedError):
                 return None
             if head.origin != origin:
                 return None
@@ -288,9 +280,9 @@ class CommitLog(VersionTable):
         try:
             entries = self._table.entries(self._key(0), self._key((1 << 64) - 1))
             return [(key, entry.version) for key, entry in entries]
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return []  # nothing was ever logged
-        except PermissionDeniedError as error:
+        except errors.PermissionDeniedError as error:
             self._warn_of_rows(error)
             return []
 
@@ -304,16 +296,16 @@ class CommitLog(VersionTable):
                 some = rows[first : first + MAX_BATCH_KEYS]
                 try:
                     self._table.delete_many([key for key, _ in some], [version for _, version in some])
-                except ConditionalUpdateError:
+                except errors.ConditionalUpdateError:
                     for key, version in some:
-                        with suppress(ConditionalUpdateError):
+                        with suppress(errors.ConditionalUpdateError):
                             self._table.delete(key, version)
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return
-        except PermissionDeniedError as error:
+        except errors.PermissionDeniedError as error:
             self._warn_of_rows(error)
 
-    def _warn_of_rows(self, error: PermissionDeniedError) -> None:
+    def _warn_of_rows(self, error: errors.PermissionDeniedError) -> None:
         # The origin distinguishes this stream from one recreated under its name.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
@@ -371,7 +363,7 @@ class CommitLog(VersionTable):
                 ), head
             except DisturbedError:
                 if time.monotonic() > deadline:
-                    raise ServerTimeoutError(
+                    raise errors.ServerTimeoutError(
                         f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause "
                         f"between them.{watch.explain() or ' Try again.'}"
                     ) from None

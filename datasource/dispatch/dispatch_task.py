@@ -14,20 +14,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidRowError,
-    InvalidSchemaError,
-    PravegaError,
-    StreamNotFoundError,
-    TransactionNotOpenError,
-    shorten,
-)
+from pyspark_pravega.errors import shorten
 from pyspark_pravega.sql.identifiers import check_new_stream, hyphenate
 from pyspark_pravega.sql.options import Options
 
@@ -125,7 +118,7 @@ class DispatchWriter(DataSourceArrowWriter):
                 for batch in iterator:
                     targets.take(batch)
                 return DispatchMessage(partition, targets.reports(output.finish()))
-            except TransactionNotOpenError as error:
+            except errors.TransactionNotOpenError as error:
                 raise targets.explain_end(error) from None
             except AWAY as error:
                 raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
@@ -148,7 +141,7 @@ class _Targets:
             return
         names = batch.column(spec.column)
         if names.null_count:
-            raise InvalidRowError(
+            raise errors.InvalidRowError(
                 f"Table {spec.table.stream}: '{spec.column}', which names the stream of each row, is NULL in a row. "
                 f"{spec.settings.unit.nothing_visible}. Leave such rows out by a condition, or name a stream for them."
             )
@@ -170,7 +163,7 @@ class _Targets:
             for name, target in self._found.items()
         }
 
-    def explain_end(self, error: TransactionNotOpenError) -> TransactionNotOpenError:
+    def explain_end(self, error: errors.TransactionNotOpenError) -> errors.TransactionNotOpenError:
         """Return the error for the transaction that takes no more events."""
         at = self._output.at
         ended = [
@@ -218,7 +211,7 @@ class _Targets:
 
 def _abort(transactions: Sequence[Transaction]) -> None:
     for transaction in transactions:
-        with suppress(PravegaError):  # nobody has appended to it, and its lease ends it
+        with suppress(errors.PravegaError):  # nobody has appended to it, and its lease ends it
             transaction.abort()
 
 
@@ -227,9 +220,9 @@ def _find_stream_name(spec: DispatchSpec, name: str) -> str:
     stream_name = hyphenate(name)
     try:
         check_new_stream(stream_name)
-    except InvalidNameError:
+    except errors.InvalidNameError:
         scope = spec.table.stream.scope
-        raise InvalidRowError(
+        raise errors.InvalidRowError(
             f"Table {spec.table.stream}: '{spec.column}' is '{shorten(name)}' in a row, but it must be the name of a "
             f"stream of the scope {scope}, without the scope and without quotes. {spec.settings.unit.nothing_visible}."
         ) from None
@@ -244,14 +237,14 @@ def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
         return base
     try:
         table = load_table(pravega, stream).table
-    except StreamNotFoundError:
-        raise StreamNotFoundError(
+    except errors.StreamNotFoundError:
+        raise errors.StreamNotFoundError(
             f"There is no stream {stream}, which '{spec.column}' names in a row. {unit.nothing_visible}. A name means "
             f"a stream of the scope {stream.scope}. Create it, for example by CREATE TABLE ... LIKE the table of "
             f"{base.stream}, and {unit.next_step}."
         ) from None
     if _describe_layout(table) != _describe_layout(base):
-        raise InvalidSchemaError(
+        raise errors.InvalidSchemaError(
             f"Stream {stream}, which '{spec.column}' names in a row, is not a table like {base.stream}: all streams of "
             f"one write need its columns and format. {base.stream} has {_describe(base)}; {stream} has "
             f"{_describe(table)}. {unit.nothing_visible}."

@@ -30,7 +30,7 @@ from pyspark_pravega.formats.changes.feed import (
 from pyspark_pravega.formats.core.writing import spread
 
 from ..commit_log.log_table import ChangeCounts
-from ..tables.primary_key import KeyPositions, write_primary_key
+from ..tables.row_keys import KeyPositions, write_primary_key
 from .reports import InsertMessage, SegmentWrite
 from .task import InsertSpec, InsertWriter, TaskRows
 from .task_output import TaskOutput

@@ -14,17 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import (
-    PermissionDeniedError,
-    PravegaError,
-    TransactionNotOpenError,
-    TransactionOutcomeUnknownError,
-)
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import TABLE_NAME, CompanionRow, Content
@@ -122,11 +117,11 @@ class Commit:
         self._noted = choose_noted_time((one.reached for one in messages), request.writer, request.watermark)
         try:
             equal = self._compare(messages)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             return self._resolve(error)
         if not equal and request.again:
             clean_up(self._former.abort)
-            raise TransactionOutcomeUnknownError(
+            raise errors.TransactionOutcomeUnknownError(
                 f"The catalog service ended while it committed to stream {self._stream} without the bytes of failed "
                 "attempts. Either all rows of this INSERT are visible, or none: look at the table before you run it "
                 "again."
@@ -137,7 +132,7 @@ class Commit:
                 self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
                 self.step = Step.COMPARED
             self._commit(sum(message.rows for message in messages), add_up_content(messages), request.companion)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             self._resolve(error)
         if self._target is not self._former:
             clean_up(self._former.abort)
@@ -198,14 +193,14 @@ class Commit:
                 self._check(self._request.check)
         except BaseException as error:
             self._withdraw()
-            if not isinstance(error, PravegaError):
+            if not isinstance(error, errors.PravegaError):
                 clean_up(self._target.abort)
             raise
         self.step = Step.ENTERED
 
     def _check(self, check: Callable[[Sequence[InsertMessage]], None]) -> None:
         if not self._is_logged:
-            raise PermissionDeniedError(
+            raise errors.PermissionDeniedError(
                 f"{self._request.operation} on stream {self._stream} needs the right to write the commit log, "
                 f"key-value table {self._stream.scope}/{TABLE_NAME}, by which it sees what others change"
             )
@@ -217,7 +212,7 @@ class Commit:
         try:
             left = max(0.0, self._deadline - time.monotonic())
             self._target.commit(left, self._noted, self._make_merge_check())
-        except TransactionNotOpenError:
+        except errors.TransactionNotOpenError:
             if self._is_logged:
                 self._withdraw()
             raise
@@ -232,7 +227,7 @@ class Commit:
             return
         try:
             self._log.publish(self._target.id, self._tail, self._request.companion)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             # The rows are committed and visible, and the next INSERT records their version.
             LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", self._stream, error)
         else:
@@ -256,7 +251,7 @@ class Commit:
     def _withdraw(self) -> None:
         clean_up(lambda: self._log.withdraw(self._target.id))
 
-    def _resolve(self, failed: PravegaError) -> None:
+    def _resolve(self, failed: errors.PravegaError) -> None:
         """Abort what a failed step left. Returns if the rows turn out to be committed, and raises otherwise."""
         request, no_answer = self._request, isinstance(failed, NO_ANSWER)
         is_asked = self.step >= Step.ASKED
@@ -268,25 +263,25 @@ class Commit:
             return
         if no_answer and not (request.again or is_asked):
             raise type(failed)(f"{failed.message}. {self._settings.unit.write_again}") from None
-        if isinstance(error, TransactionNotOpenError):
+        if isinstance(error, errors.TransactionNotOpenError):
             raise self._settings.unit.make_ended_error(error) from None
         raise error from error.__cause__
 
-    def _is_committed_all_the_same(self, error: PravegaError) -> bool:
+    def _is_committed_all_the_same(self, error: errors.PravegaError) -> bool:
         """Abort the transaction; return True if it turns out to be committed, and only the answer was lost."""
         transaction = self._target
         try:
             with limit_retries(CLEAN_UP_SECONDS):
                 transaction.abort()
-        except TransactionNotOpenError:
-            if isinstance(error, TransactionOutcomeUnknownError):
+        except errors.TransactionNotOpenError:
+            if isinstance(error, errors.TransactionOutcomeUnknownError):
                 LOG.warning("Transaction %s turned out to be committed after: %s", transaction.id, error)
                 return True
-        except PravegaError as failed:
+        except errors.PravegaError as failed:
             LOG.warning("Cleaning up after an INSERT: %s", failed)
             return False
-        if isinstance(error, TransactionOutcomeUnknownError):
-            raise TransactionNotOpenError(
+        if isinstance(error, errors.TransactionOutcomeUnknownError):
+            raise errors.TransactionNotOpenError(
                 f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "
                 f"{error.__cause__ or error}. {self._settings.unit.write_again}."
             ) from error

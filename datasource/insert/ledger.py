@@ -20,20 +20,12 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    QueryFencedError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import FIRST_COMPANION_ROW, TABLE_NAME, compute_row_number, encode_row, make_row_key
@@ -107,15 +99,12 @@ class LedgerRow:
     @classmethod
     def find_in(cls, value: bytes) -> LedgerRow | None:
         """Read a companion row; None for one that is about something else, such as tags or known truncations."""
-        row = json.loads(value) if value.startswith(b"{") else {}
-        return cls._of(row) if "writer" in row else None
+        is_of_writer = value.startswith(b"{") and "writer" in json.loads(value)
+        return cls.read(value) if is_of_writer else None
 
     @classmethod
     def read(cls, value: bytes) -> LedgerRow:
-        return cls._of(json.loads(value))
-
-    @classmethod
-    def _of(cls, row: Mapping[str, Any]) -> LedgerRow:
+        row = json.loads(value)
         return cls(
             row["writer"],
             row["origin"],
@@ -152,7 +141,7 @@ def read_ledgers(pravega: Pravega, scope: str) -> Iterator[tuple[Stream, LedgerR
     table = pravega.key_value_table(scope, TABLE_NAME)
     try:
         every = list(table.keys())
-    except KeyValueTableNotFoundError:
+    except errors.KeyValueTableNotFoundError:
         return
     keys = [key for key in every if int.from_bytes(key[16:]) >= FIRST_COMPANION_ROW]
     names = pravega.controller.list_streams(scope) if keys else ()
@@ -168,9 +157,9 @@ def _is_of(pravega: Pravega, stream: Stream, row: LedgerRow) -> bool:
     """Return whether a row is about this stream, and not about an older one; a user who may only read cannot tell."""
     try:
         return row.origin == pravega.known_streams.origin(stream)
-    except PermissionDeniedError:
+    except errors.PermissionDeniedError:
         return True
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         return False
 
 
@@ -201,30 +190,30 @@ class EpochRecorder:
     def _check(self, row: LedgerRow) -> None:
         epoch = self.epoch
         if row.writer != epoch.writer:
-            raise QueryFencedError(
+            raise errors.QueryFencedError(
                 f"The ledger of stream {self._stream} has one row for both {row.writer} and {epoch.writer}, because "
                 "their ids have the same hash. Start the query with a new checkpoint, or write with another "
                 "'txn-app-id'."
             )
         if epoch.run is not None and epoch.run in row.runs[:-1]:
             if row.runs[-1].startswith(RESET):
-                raise QueryFencedError(
+                raise errors.QueryFencedError(
                     f"The ledger of stream {self._stream} was reset for {epoch.writer} during its run {epoch.run}. "
                     f"This run may not continue, and no row of its micro-batch {epoch.number} is visible. Start the "
                     "query again."
                 )
-            raise QueryFencedError(
+            raise errors.QueryFencedError(
                 f"Another run ({row.runs[-1]}) of {epoch.writer} has begun to write to stream {self._stream}; this one "
                 f"({epoch.run}) may not continue, and no row of its micro-batch {epoch.number} is visible. Two runs "
                 "have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
             )
         if epoch.seen not in (None, row.state):
             if row.epoch < 0:
-                raise QueryFencedError(
+                raise errors.QueryFencedError(
                     f"Stream {self._stream} was dropped and recreated while {epoch} was being written. No row of "
                     "this write is visible. Write it again."
                 )
-            raise QueryFencedError(
+            raise errors.QueryFencedError(
                 f"Another write of {epoch.writer} has written version {row.epoch} to stream {self._stream} while "
                 f"version {epoch.number} was being written. No row of this write is visible. Only one writer may use a "
                 "'txn-app-id' at a time: wait for one to end before the next begins, or use different ids."
@@ -243,7 +232,7 @@ class EpochRecorder:
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
             why = "has left no rows there"
-        raise QueryFencedError(
+        raise errors.QueryFencedError(
             f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, but number "
             f"{epoch.number} {why}. No row of this run's micro-batch is visible. Was the checkpoint copied, or "
             "restored to an older state? Continue with the newest checkpoint, or start with a new one. That is a new "
@@ -307,8 +296,8 @@ class EpochRecorder:
             raise self._make_overtaken_error(row)
         return row
 
-    def _make_overtaken_error(self, row: LedgerRow) -> QueryFencedError:
-        return QueryFencedError(
+    def _make_overtaken_error(self, row: LedgerRow) -> errors.QueryFencedError:
+        return errors.QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
             "No row of this run's batch is visible. Two runs have one id: stop one of them."
         )
@@ -329,7 +318,7 @@ def find_row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
             return row
     prefix = name_writer_of_query("")
     queries = [row.writer.removeprefix(prefix) for row in rows if row.writer.startswith(prefix)]
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"Stream {stream} has no micro-batches of a query '{query}'. "
         + (f"It has those of {', '.join(queries)}." if queries else "No streaming query has written to it.")
     )
@@ -344,7 +333,7 @@ def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRo
     if not seen.done and seen.transaction is not None:
         status = pravega.controller.transaction_status(stream, seen.transaction)
         if status in _IN_FLIGHT:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"Micro-batch {seen.epoch} of {seen.writer} is being committed to stream {stream}, or its driver died "
                 f"then: transaction {seen.transaction} is {status.name.lower()}. Stop the query, or start it once "
                 "more, which finishes the micro-batch; then reset it."
@@ -353,7 +342,7 @@ def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRo
     def change(stored: Entry | None, origin: int) -> bytes:
         row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.origin != origin or row.state != seen.state:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"{seen.writer[:1].upper()}{seen.writer[1:]} has written to stream {stream} at this moment. Stop it "
                 "before you reset it."
             )

@@ -7,25 +7,18 @@ import uuid
 from collections.abc import Callable
 from enum import Enum
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import (
-    PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    TransactionNotOpenError,
-    TransactionOutcomeUnknownError,
-)
 
 LOG = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
 """How long cleaning up is tried: the outcome is known already, or was waited for long enough."""
 
-NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
+NO_ANSWER = (errors.ServerUnavailableError, errors.ServerTimeoutError)
 """Errors that leave open what another process has done with a transaction."""
-AWAY = (ServerFailedError, *NO_ANSWER)
+AWAY = (errors.ServerFailedError, *NO_ANSWER)
 """Errors of servers that a task needs."""
 
 
@@ -57,9 +50,9 @@ class Unit(Enum):
         """Say that none of its rows is visible, and how to write them after all."""
         return f"{self.nothing_visible}; {self.next_step}"
 
-    def make_ended_error(self, why: PravegaError) -> TransactionNotOpenError:
+    def make_ended_error(self, why: errors.PravegaError) -> errors.TransactionNotOpenError:
         """Make the error for a transaction that has ended without its rows."""
-        return TransactionNotOpenError(f"{why.message}. {self.next_step.capitalize()}.")
+        return errors.TransactionNotOpenError(f"{why.message}. {self.next_step.capitalize()}.")
 
 
 def clean_up(step: Callable[[], None]) -> None:
@@ -67,15 +60,15 @@ def clean_up(step: Callable[[], None]) -> None:
     try:
         with limit_retries(CLEAN_UP_SECONDS):
             step()
-    except PravegaError as error:
+    except errors.PravegaError as error:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
 def make_outcome_unknown_error(
-    stream: Stream, transaction: uuid.UUID, error: PravegaError
-) -> TransactionOutcomeUnknownError:
+    stream: Stream, transaction: uuid.UUID, error: errors.PravegaError
+) -> errors.TransactionOutcomeUnknownError:
     """Make the error for servers that do not say whether an earlier process has committed a transaction."""
-    unknown = TransactionOutcomeUnknownError(
+    unknown = errors.TransactionOutcomeUnknownError(
         f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and the outcome "
         f"is unknown: {error.message}. Either all rows of this INSERT are visible, or none: look at the table before "
         "you run it again."

@@ -21,30 +21,24 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega, cancellation, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, frame_by_place, split
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import (
-    EventTooLargeError,
-    InvalidRowError,
-    SegmentSealedError,
-    ServerTimeoutError,
-    StreamSealedError,
-)
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 from pyspark_pravega.sql import options as o
 
+from ..tables.row_keys import choose_key_positions
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
 from .outcomes import AWAY
 from .reports import InsertMessage
-from .routes import choose_key_positions
 from .task_output import TaskOutput
 
 LOG = logging.getLogger(__name__)
@@ -104,7 +98,7 @@ class PlainWriter(DataSourceArrowWriter):
                         segments.flush()
                 segments.flush()
                 stored = rows
-            except (InvalidRowError, EventTooLargeError) as error:
+            except (errors.InvalidRowError, errors.EventTooLargeError) as error:
                 raise type(error)(f"Table {table.stream}: {error.message}. Rows before it may be visible.") from None
             except AWAY as error:
                 if not spec.lossy:
@@ -176,7 +170,7 @@ class _CurrentSegments:
     def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
         if not segments:
-            raise StreamSealedError(
+            raise errors.StreamSealedError(
                 f"stream '{self._stream}' is sealed; nothing can be written to it. Write to another one"
             )
         return SegmentRouter(segments)
@@ -196,7 +190,7 @@ class _CurrentSegments:
         while True:
             try:
                 return step()
-            except SegmentSealedError:
+            except errors.SegmentSealedError:
                 self._continue_after_seal()
 
     def _continue_after_seal(self) -> None:
@@ -206,7 +200,7 @@ class _CurrentSegments:
         while sealed is not None and sealed.segment_id in self._router.segment_ids:
             self._router = self._make_router()
             if time.monotonic() > deadline:
-                raise ServerTimeoutError(
+                raise errors.ServerTimeoutError(
                     f"segment {sealed.segment_id} of stream {self._stream} is sealed, and has no successor"
                 )
             cancellation.sleep(_SCALING_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql.types import BooleanType, DataType, StringType, StructType
+from pyspark.sql.types import BooleanType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.datasource.tables.table_settings import count_milliseconds, describe_missing_event_time
@@ -84,26 +84,12 @@ def _describe_key(table: StreamTable) -> str:
     return f"'{o.ROUTING_KEY.key}'='{table.routing_key}' would be the routing key of the rows"
 
 
-def find_stream_column(rows: StructType, options: o.Options) -> str | None:
-    """Return the column of the rows that names the stream of each; None for a write into one stream.
+def find_marking_column(rows: StructType, options: o.Options, option: Option[str | None]) -> str | None:
+    """Return the column that STREAM_COLUMN or DELETE_COLUMN names: of each row's stream, or of whether it is deleted.
 
-    Raises InvalidOptionError for one that the rows do not have, or that is not text, and for a write without
-    transactions.
+    None if there is none. Raises InvalidOptionError for one that the rows do not have, or whose type is another, and
+    for a write without transactions.
     """
-    return _find_column(rows, options, o.STREAM_COLUMN, StringType())
-
-
-def find_delete_column(rows: StructType, options: o.Options) -> str | None:
-    """Return the column of the rows that says which of them are deleted; None if none is.
-
-    Raises InvalidOptionError for one that the rows do not have, or that is no BOOLEAN, and for a write without
-    transactions.
-    """
-    return _find_column(rows, options, o.DELETE_COLUMN, BooleanType())
-
-
-def _find_column(rows: StructType, options: o.Options, option: Option[str | None], of: DataType) -> str | None:
-    """Return the column of that type which an option of a write with a transaction names; None if it names none."""
     name = options.get(option)
     if name is None:
         return None
@@ -118,7 +104,7 @@ def _find_column(rows: StructType, options: o.Options, option: Option[str | None
         raise InvalidOptionError(
             f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name one of these."
         )
-    column = rows[columns[0]]
+    column, of = rows[columns[0]], StringType() if option is o.STREAM_COLUMN else BooleanType()
     if column.dataType != of:
         raise InvalidOptionError(
             f"{setting} is a column of type {column.dataType.simpleString()}, but should be a "
@@ -130,9 +116,9 @@ def _find_column(rows: StructType, options: o.Options, option: Option[str | None
 def choose_rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> StructType:
     """Return the columns of the rows without the one that names streams, unless the table has it too.
 
-    Raises the errors of `find_stream_column`.
+    Raises the errors of `find_marking_column`.
     """
-    column = find_stream_column(rows, options)
+    column = find_marking_column(rows, options, o.STREAM_COLUMN)
     if column is None or column.lower() in (name.lower() for name in table.schema.names):
         return rows
     return StructType([field for field in rows if field.name != column])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ..commit_log.log_table import ChangeCounts
-from ..tables.primary_key import KeyPositions
+from ..tables.row_keys import KeyPositions
 
 
 @dataclass(frozen=True)

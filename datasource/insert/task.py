@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.config import ClientConfig, Endpoint
@@ -25,15 +26,9 @@ from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import (
-    EventTooLargeError,
-    InvalidRowError,
-    InvalidSchemaError,
-    SchemaNotFoundError,
-    TransactionNotOpenError,
-)
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
+from ..tables.row_keys import make_key_hasher
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
@@ -41,7 +36,6 @@ from .commit import WriteSettings
 from .noted_times import ReachedTime
 from .outcomes import AWAY
 from .reports import InsertMessage, SegmentWrite
-from .routes import make_key_hasher
 from .task_output import TaskOutput
 
 
@@ -94,7 +88,7 @@ class TaskRows:
         try:
             for batch in batches:
                 self._take(batch)
-        except (InvalidRowError, EventTooLargeError) as error:
+        except (errors.InvalidRowError, errors.EventTooLargeError) as error:
             nothing_visible = self._spec.settings.unit.nothing_visible
             raise type(error)(f"Table {self._spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
@@ -153,7 +147,7 @@ class InsertWriter(DataSourceArrowWriter):
                     rows = self.rows_of_task(spec, partition, output)
                     rows.take(iterator)
                     report = rows.report(output.finish())
-            except TransactionNotOpenError:
+            except errors.TransactionNotOpenError:
                 raise transaction.explain_end() from None
             except AWAY as error:
                 # A commit begins only when all tasks have succeeded.
@@ -200,7 +194,7 @@ def find_encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
         schema = registry.find_schema_by_id(table.stream.name, version.id)
         # A group that was deleted and recreated starts its version numbers over.
         if schema.text != table.schema_text:
-            raise InvalidSchemaError(
+            raise errors.InvalidSchemaError(
                 f"The table of stream {table.stream} was dropped and recreated with other columns after this "
                 "statement or streaming query was planned. Nothing was written; start it again."
             )
@@ -220,7 +214,7 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
         return None
     try:
         encoding = registry.encoding(table.stream.name, id, refresh=True)
-    except SchemaNotFoundError:
+    except errors.SchemaNotFoundError:
         return None
     is_same = (encoding.version, encoding.codec, encoding.schema.text) == (version, codec, table.schema_text)
     return id if is_same else None

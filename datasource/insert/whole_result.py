@@ -16,9 +16,9 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.formats.core.text_lengths import make_length_check
 
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader
 from ..tables.hidden_columns import FORMER_ROW
-from ..tables.primary_key import write_primary_key
+from ..tables.row_keys import write_primary_key
 from .change_task import DELETED, INSERTED, UPDATED, ChangesWriter
 from .reports import InsertMessage
 from .task import InsertSpec
@@ -28,7 +28,7 @@ from .task import InsertSpec
 class FormerRows:
     """All rows of the table as they are before a result: how a task reads them, and where their events end."""
 
-    reader: PlannedReader[Any, InputPartition]
+    reader: PlannedReader[Any, Any]
     partitions: Sequence[InputPartition]
     ends: Mapping[int, int]
 

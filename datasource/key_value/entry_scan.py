@@ -14,26 +14,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.key_value_table import MAX_READ_KEYS, KeyValueTable
 from pyspark_pravega.client.key_value.partitions import PartitionSize
 from pyspark_pravega.client.retry import count_repeats, limit_retries
-from pyspark_pravega.errors import (
-    InvalidSchemaError,
-    KeyValueTableNotFoundError,
-    MalformedEventError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-)
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, add_counts, make_null_counts
-from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.planned_scan import PlannedReader, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import KeyColumns, StreamTable
@@ -88,7 +81,7 @@ def open_same_entries(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     """
     entries = open_entries(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
-        raise KeyValueTableNotFoundError(
+        raise errors.KeyValueTableNotFoundError(
             f"The key-value table {table.stream} has been dropped and recreated. Run the statement again, or "
             "start the query again."
         )
@@ -117,7 +110,7 @@ def plan_entries(opened: OpenTable, rows: WantedRows) -> PlannedScan:
     names = table.schema.fieldNames()
     unknown = [name for name in required.fieldNames() if name not in names]
     if unknown:
-        raise InvalidSchemaError(
+        raise errors.InvalidSchemaError(
             f"Key-value table {table.stream} has no column {', '.join(unknown)}. Its columns are {', '.join(names)}."
         )
     keys = require_keys(table)
@@ -167,7 +160,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
     """One partition for each of the table's; the entries of a range are in the order of their keys."""
 
     def batches(self, partition: KeyPartition) -> Iterator[pa.RecordBatch]:
-        plan, left = self._plan, self._plan.limit
+        plan, left = self.plan, self.plan.limit
         rows = _Rows(plan)
         with borrow_connection(plan.config) as pravega:
             for (keys, values), counts in _count_pages(self._read_pages(pravega, partition, rows.values_wanted)):
@@ -183,8 +176,8 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                     return
 
     def _read_pages(self, pravega: Pravega, partition: KeyPartition, values: bool) -> Iterator[_Page]:
-        entries = open_entries(pravega, self._plan.table)
-        time = _LookupTime(self._plan, len(partition.keys))
+        entries = open_entries(pravega, self.plan.table)
+        time = _LookupTime(self.plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
             page_keys = partition.keys[at : at + MAX_READ_KEYS]
             with time.limited():
@@ -233,12 +226,12 @@ class _LookupTime:
         try:
             with limit_retries(left):
                 yield
-        except (ServerUnavailableError, ServerTimeoutError) as error:
+        except (errors.ServerUnavailableError, errors.ServerTimeoutError) as error:
             raise self._over(f": {error.message}") from None
 
-    def _over(self, reason: str) -> ServerTimeoutError:
+    def _over(self, reason: str) -> errors.ServerTimeoutError:
         assert self._plan.lookup_time is not None
-        return ServerTimeoutError(
+        return errors.ServerTimeoutError(
             f"Key-value table {self._plan.table.stream}: the {self._keys} keys of a task were not all looked up in "
             f"'{o.LOOKUP_KEYS_TIMEOUT.key}'='{self._plan.lookup_time.total_seconds():g}s'{reason}. Set it higher, make "
             "the micro-batches smaller, or look whether the servers are overloaded"
@@ -275,7 +268,7 @@ class _Rows:
         try:
             batch = self._decoder.decode(EventBuffer.of(values))
         except BadEvent as bad:
-            raise MalformedEventError(
+            raise errors.MalformedEventError(
                 f"The value of the key {keys[bad.index].hex()} of key-value table {self._table.stream} cannot be "
                 f"decoded: {bad.reason}. Another program wrote it, or the table was declared with another "
                 "'value-format'."

@@ -22,8 +22,8 @@ from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..insert.change_task import DELETED_BY, DeletingWriter, KeyedRowsWriter
 from ..insert.prepare import (
     apply_write_options,
-    find_delete_column,
     find_epoch_of_application,
+    find_marking_column,
     fit_to_rows,
     refuse_columns,
 )
@@ -104,7 +104,7 @@ class ChangeTable(TableKind):
         table = apply_statement_settings(table, table.schema, self.options)
         # Repeated tasks must write the same bytes.
         settings = {**table.settings, WRITTEN_AT: str(int(time.time() * 1000))}
-        deleted = find_delete_column(rows, self.options)
+        deleted = find_marking_column(rows, self.options, o.DELETE_COLUMN)
         if deleted is not None:
             settings[DELETED_BY] = deleted
             rows = StructType([field for field in rows if field.name != deleted])

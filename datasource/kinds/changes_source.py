@@ -8,20 +8,9 @@ from typing import ClassVar
 from pyspark_pravega.client.recent import Recent
 
 from ..changes.appended import find_start_of_appended, plan_new_appended
-from ..changes.changes_offset import (
-    ChangesOffset,
-    check_endless,
-    check_positions,
-    find_end_of_batch,
-    find_tail,
-)
+from ..changes.changes_offset import ChangesOffset, check_endless, check_positions, find_end_of_batch, find_tail
 from ..changes.row_changes import check_key_of_table
-from ..changes.row_changes_stream import (
-    ChangesBatch,
-    SegmentGroups,
-    check_stream_of_rows,
-    plan_new_row_changes,
-)
+from ..changes.row_changes_stream import ChangesBatch, SegmentGroups, check_stream_of_rows, plan_new_row_changes
 from ..positions.identity import find_creation
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import Search
@@ -62,7 +51,7 @@ class ChangesSource(StreamSource):
         return MicroBatchEnd(since if end is begin else end.to_json(), None, {})
 
     def commit(self, until: str) -> None:
-        self._reader.queries.note_committed(self._reader.checkpoint, ChangesOffset.from_json(until).cut)
+        self._reader.memory.note_committed(self._reader.checkpoint, ChangesOffset.from_json(until).cut)
 
     def _read_range(self, batch: BatchRange) -> tuple[ChangesOffset, ChangesOffset]:
         since, until = ChangesOffset.from_json(batch.since), ChangesOffset.from_json(batch.until)

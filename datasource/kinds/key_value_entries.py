@@ -21,13 +21,7 @@ from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
 from .kind import TableKind
 
-_KNOWN = (
-    o.PUSH_DOWN_FILTERS,
-    o.PUSH_DOWN_AGGREGATES,
-    o.COLUMNAR_READS,
-    o.LOOKUP_KEYS_MAX,
-    o.LOOKUP_KEYS_TIMEOUT,
-)
+_KNOWN = (o.PUSH_DOWN_FILTERS, o.PUSH_DOWN_AGGREGATES, o.COLUMNAR_READS, o.LOOKUP_KEYS_MAX, o.LOOKUP_KEYS_TIMEOUT)
 """The options of queries that have a meaning."""
 
 

@@ -9,14 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import (
-    ConsumerNotFoundError,
-    InvalidOptionError,
-    SchemaNotFoundError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
 from pyspark_pravega.sql import options as o
 
 from ..positions.identity import identify
@@ -55,14 +49,14 @@ class MergedSource(StreamSource):
         self._pravega, self._table, self._options = opened.pravega, opened.table, opened.options
         options, stream = self._options, opened.stream
         if has_times(self._table, reader.columns):
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {stream} is "
                 "several streams. Leave the columns out, or read one stream."
             )
         self._choice = MemberChoice.of(options, stream.scope)
         streams = [member.stream for member in self._choice.listed]
         if options.is_set(o.CONSUMER) and len(set(streams)) < len(streams):
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{options.name(o.CONSUMER)}' is one position in each stream, but {stream} has several types of "
                 "events of one stream. Leave it out, or read each type in a query of its own."
             )
@@ -109,10 +103,10 @@ class MergedSource(StreamSource):
     def commit(self, until: str) -> None:
         if self._options.is_set(o.CONSUMER):
             ends = [offset.cut for offset in self._open().read_offset(until).offsets.values()]
-            self._act_on(ends, partial(self._reader.queries.note_committed, self._reader.checkpoint))
+            self._act_on(ends, partial(self._reader.memory.note_committed, self._reader.checkpoint))
 
     def plan_real_time(self, since: str) -> PlannedScan:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"{self._reader.name} is several streams, which real-time mode cannot follow. Read one stream, or use "
             "another trigger."
         )
@@ -136,7 +130,7 @@ class MergedSource(StreamSource):
         for cut in cuts:
             try:
                 act(cut)
-            except (StreamNotFoundError, ConsumerNotFoundError):
+            except (errors.StreamNotFoundError, errors.ConsumerNotFoundError):
                 if self._options.get(o.FAIL_ON_DATA_LOSS) or self._pravega.controller.stream_exists(cut.stream):
                     raise
 
@@ -189,7 +183,7 @@ class MergedSource(StreamSource):
             [member] = self._reader.load_members(
                 self._pravega, self._options, self._choice.scope, [name], self._table.schema
             )
-        except (SchemaNotFoundError, StreamNotFoundError):
+        except (errors.SchemaNotFoundError, errors.StreamNotFoundError):
             if overdue:
                 raise
             return None

@@ -20,8 +20,8 @@ from pyspark_pravega.sql.refusals import describe_merged_refusal
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import add_counts, make_null_counts
-from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
-from ..scan.reader import PlannedReader, SegmentScanReader
+from ..scan.planned_scan import EarlierScan, PlannedReader, PlannedScan, RowSource
+from ..scan.reader import SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
@@ -49,7 +49,7 @@ class MemberPartition(InputPartition):
 class MergedPlan:
     """The readers of the streams, what is the same in all events of each stream, and the columns of the batches."""
 
-    readers: Sequence[PlannedReader[object, InputPartition]]
+    readers: Sequence[PlannedReader[Any, Any]]
     origins: Sequence[Mapping[str, str]]
     """The values of ORIGIN_COLUMNS, without columns that the events have themselves."""
     output: StructType
@@ -61,14 +61,14 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
     """The partitions of all streams, whose batches get the same columns in the same order."""
 
     def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema(self._plan.output)
-        for batch in self._plan.readers[partition.member].batches(partition.partition):
+        schema = arrow_schema(self.plan.output)
+        for batch in self.plan.readers[partition.member].batches(partition.partition):
             yield self._conform(batch, schema, partition.member)
 
     def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
-        counted = any(self._plan.counted)
+        counted = any(self.plan.counted)
         places = {name: number for number, name in enumerate(batch.schema.names)}
-        origin = self._plan.origins[member]
+        origin = self.plan.origins[member]
         arrays = []
         for field in list(schema)[: len(schema) - counted]:
             if field.name in origin:
@@ -78,7 +78,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
             else:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
         if counted:
-            own = self._plan.counted[member]
+            own = self.plan.counted[member]
             arrays.append(batch.column(batch.num_columns - 1) if own else make_null_counts(batch.num_rows))
         return make_record_batch(arrays, schema, batch.num_rows)
 
@@ -92,13 +92,8 @@ def merge_scans(
     """
     counted = [scan.source.counted for scan in planned]
     output = add_counts(required) if any(counted) else required
-    readers: list[PlannedReader[object, InputPartition]] = []
-    partitions = []
-    for number, scan in enumerate(planned):
-        assert isinstance(scan.reader, PlannedReader)
-        readers.append(scan.reader)
-        partitions += [MemberPartition(number, partition) for partition in scan.reader.planned]
-    plan = MergedPlan(readers, origins, output, counted)
+    partitions = [MemberPartition(number, one) for number, scan in enumerate(planned) for one in scan.reader.planned]
+    plan = MergedPlan([scan.reader for scan in planned], origins, output, counted)
     keyed = None
     if any(scan.keyed for scan in planned):
         counts = [scan.keyed or (scan.segments, scan.segments) for scan in planned]

@@ -75,7 +75,7 @@ class RowsSource(StreamSource):
         return self._plan(self._stream.slices(since, until), times)
 
     def commit(self, until: str) -> None:
-        self._reader.queries.note_committed(self._reader.checkpoint, self._stream.read_offset(until).cut)
+        self._reader.memory.note_committed(self._reader.checkpoint, self._stream.read_offset(until).cut)
 
     def plan_real_time(self, since: str) -> PlannedScan:
         if self._has_times or has_versions(self._opened.table, self._reader.columns):
@@ -96,4 +96,4 @@ class RowsSource(StreamSource):
         return self._plan_micro_batch(slices, self._reader.columns, self._reader.checkpoint, times)
 
     def _marks(self) -> KnownMarks:
-        return self._reader.queries.marks(self._opened.pravega, self._opened.stream, self._reader.checkpoint)
+        return self._reader.memory.marks(self._opened.pravega, self._opened.stream, self._reader.checkpoint)

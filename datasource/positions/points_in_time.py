@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -43,52 +44,33 @@ FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
 
 
-@dataclass(frozen=True)
-class MarkedTimes:
-    """The watermarks of a stream whose numbers are times, oldest first. Times are microseconds since 1970."""
+def _read_marks(pravega: Pravega, stream: Stream, shown: str) -> list[Watermark]:
+    """Return the watermarks of a stream whose numbers are times, oldest first; `shown` is what errors call a time.
 
-    stream: Stream
-    marks: tuple[Watermark, ...]
+    Raises InvalidOptionError if there are none, PermissionDeniedError.
+    """
+    marks: list[Watermark] = []
+    with suppress(StreamNotFoundError):  # made by a server older than watermarks
+        numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+        marks += [mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS]
+    if not marks:
+        raise InvalidOptionError(
+            f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "
+            "its writers note no times, from which Pravega makes watermarks. "
+            f"{_describe_tags(Tags(pravega, stream).all())} Give a tag or a stream cut, by VERSION AS OF or the "
+            "options 'start-stream-cut' and 'end-stream-cut': the metadata table stream_cuts lists the known ones."
+        )
+    return marks
 
-    @classmethod
-    def of(cls, pravega: Pravega, stream: Stream, shown: str) -> MarkedTimes:
-        """Read all watermarks of a stream, for a time that errors call `shown`.
 
-        Raises InvalidOptionError if there are none, PermissionDeniedError.
-        """
-        try:
-            numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
-            marks = tuple(mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
-        except StreamNotFoundError:  # made by a server older than watermarks
-            marks = ()
-        if not marks:
-            raise InvalidOptionError(
-                f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "
-                "its writers note no times, from which Pravega makes watermarks. "
-                f"{_describe_tags(Tags(pravega, stream).all())} Give a tag or a stream cut, by VERSION AS OF or the "
-                "options 'start-stream-cut' and 'end-stream-cut': the metadata table stream_cuts lists the known ones."
-            )
-        return cls(stream, marks)
-
-    def find_last_by(self, time: int) -> Point | None:
-        """Return the newest position that all writers had reached by a time."""
-        return self._find_newest(lambda mark: mark.time * 1000 <= time)
-
-    def find_last_before(self, time: int) -> Point | None:
-        """Return the newest position at which no writer had noted a time.
-
-        Events before it may still have that time, if their writer had not noted it yet.
-        """
-        return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
-
-    def _find_newest(self, fits: Callable[[Watermark], bool]) -> Point | None:
-        for mark in reversed(self.marks):
-            if fits(mark):
-                # Writers note -1 for segments that they have not written to.
-                positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
-                about = f"about, by the watermark of {format_time(mark.time * 1000)}"
-                return Point(StreamCut(self.stream, positions), about=about)
-        return None
+def _find_newest(stream: Stream, marks: Sequence[Watermark], fits: Callable[[Watermark], bool]) -> Point | None:
+    for mark in reversed(marks):
+        if fits(mark):
+            # Writers note -1 for segments that they have not written to.
+            positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
+            about = f"about, by the watermark of {format_time(mark.time * 1000)}"
+            return Point(StreamCut(stream, positions), about=about)
+    return None
 
 
 def find_point_of_version(pravega: Pravega, stream: Stream, text: str, shown: str = "VERSION AS OF") -> Point:
@@ -152,12 +134,12 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int, shown: 
             f"{shown} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
             "commit log. Give that time or a later one."
         )
-    marked = MarkedTimes.of(pravega, stream, shown)
-    point = marked.find_last_by(timestamp)
+    marks = _read_marks(pravega, stream, shown)
+    point = _find_newest(stream, marks, lambda mark: mark.time * 1000 <= timestamp)  # all writers had reached it
     if point is None:
         raise InvalidOptionError(
             f"{shown} lies before the first watermark of stream {stream}, which is of "
-            f"{format_time(marked.marks[0].time * 1000)}. Give a later time."
+            f"{format_time(marks[0].time * 1000)}. Give a later time."
         )
     return point
 
@@ -175,7 +157,9 @@ def find_point_before_time(pravega: Pravega, stream: Stream, timestamp: int, sho
         return Point(version.cut, version.number)
     if log.version(1) is not None:
         return None
-    return MarkedTimes.of(pravega, stream, shown).find_last_before(timestamp - 1000 * delay)
+    before = timestamp - 1000 * delay
+    # No writer had noted that time. Earlier events may still have it, if their writer had not noted it yet.
+    return _find_newest(stream, _read_marks(pravega, stream, shown), lambda mark: mark.latest * 1000 + 999 < before)
 
 
 def _check_past(timestamp: int, shown: str) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import compress
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import map_side_by_side, run_in_background
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -50,32 +50,14 @@ def take_snapshot(
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
     start, end = cuts
-    named = (("start-stream-cut", start), ("end-stream-cut", end))
-    checks = [
-        run_in_background(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None
-    ]
-    for done in checks:
-        done()
+    named = [(name, cut) for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)) if cut is not None]
+    map_side_by_side(lambda pair: check_cut(pravega, stream, *pair), named)
+    measure_all = partial(measure_segments, pravega, stream, start=start, history=history)
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
-        return drop_empty(_list_slices(pravega, stream, start, until, fail_on_data_loss, history))
+        return drop_empty(measure_all(until, fail_on_data_loss=fail_on_data_loss))
 
     return measure(end) if end is not None or measure_settled is None else measure_settled(measure)
-
-
-def list_whole_segments(
-    pravega: Pravega,
-    stream: Stream,
-    until: StreamCut | None = None,
-    *,
-    history: History | None = None,
-    fail_on_data_loss: bool = False,
-) -> list[SegmentSlice]:
-    """Return all that a stream and its history have now, or up to a cut, with the segments that have no events.
-
-    With `fail_on_data_loss`, it raises DataLossError for a gap between the history and the stream.
-    """
-    return _list_slices(pravega, stream, None, until, fail_on_data_loss, history)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
@@ -122,14 +104,19 @@ def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     return list(compress(segments, map_side_by_side(is_last, segments)))
 
 
-def _list_slices(
+def measure_segments(
     pravega: Pravega,
     stream: Stream,
-    start: StreamCut | None,
-    end: StreamCut | None,
-    fail_on_data_loss: bool,
-    history: History | None,
+    end: StreamCut | None = None,
+    *,
+    start: StreamCut | None = None,
+    history: History | None = None,
+    fail_on_data_loss: bool = False,
 ) -> list[SegmentSlice]:
+    """Return the slices of a stream and its history between two cuts, with those of segments that have no events.
+
+    None stands for the present head and tail. With `fail_on_data_loss`, it raises DataLossError for removed events.
+    """
     whole = StreamCut(stream, {})  # everything before the head was truncated or removed
     is_whole = start is None and end is None and history is None
     if is_whole and (known_infos := pravega.known_streams.segment_infos(stream)) is not None:

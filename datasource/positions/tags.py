@@ -14,17 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import MAX_VALUE_BYTES, Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    StreamNotFoundError,
-)
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import compute_row_number
@@ -64,7 +58,7 @@ class Tags:
         stored = self._log.find_companion(_ROW)
         try:
             tags = _read_tags(_read(stored, self._log.learn_origin()))
-        except PermissionDeniedError:
+        except errors.PermissionDeniedError:
             # A user who may only read cannot ask for the origin. Positions of an older stream do not fit this one.
             tags = _read_tags(_read_row(stored).get("tags", {}))
             if tags and not self._pravega.known_streams.is_cut(tags[0].cut):
@@ -85,7 +79,7 @@ class Tags:
 
         def change(tags: dict[str, Any]) -> dict[str, Any]:
             if name in tags and not replace:
-                raise InvalidNameError(
+                raise errors.InvalidNameError(
                     f"Stream {self._stream} has a tag '{name}' already. Choose another name, drop "
                     "the tag first, or move it with replace => true."
                 )
@@ -93,7 +87,7 @@ class Tags:
 
         try:
             self._change(change)
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             self._log.make_ready()
             self._change(change)
         return tag
@@ -109,14 +103,14 @@ class Tags:
 
         try:
             self._change(change)
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             return False
         return is_dropped
 
     def _change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         def change_row(stored: Entry | None, origin: int) -> bytes | None:
             if stored is not None and json.loads(stored.value)["origin"] > origin:
-                raise StreamNotFoundError(
+                raise errors.StreamNotFoundError(
                     f"Stream {self._stream} was deleted, and another one made under its name, while its tags were "
                     "being changed. Try again."
                 )
@@ -126,7 +120,7 @@ class Tags:
                 return None
             value = json.dumps({"stream": self._stream.name, "origin": origin, "tags": tags}).encode()
             if len(value) > MAX_VALUE_BYTES:
-                raise InvalidOptionError(
+                raise errors.InvalidOptionError(
                     f"Stream {self._stream} has {len(before):,} tags, and no room for more. Drop some of them."
                 )
             return value
@@ -151,7 +145,7 @@ def _read_tags(rows: Mapping[str, Any]) -> list[Tag]:
 
 def _check(name: str) -> None:
     if not _NAME.fullmatch(name) or name.isdigit() or name.lower() in RESERVED:
-        raise InvalidNameError(
+        raise errors.InvalidNameError(
             f"'{name[:140]}' cannot be a tag. A tag has 1 to 128 letters, digits, '.', '_' and '-', begins "
             f"with a letter or a digit, and is neither a number, which would be a version, nor one of "
             f"{', '.join(RESERVED)}."

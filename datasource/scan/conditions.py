@@ -10,6 +10,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from typing import Any, TypeAlias, TypeVar
 
@@ -25,6 +26,9 @@ _FLOATS = {"float": pa.float32(), "double": pa.float64()}
 _TIMES = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 """Days and microseconds since 1970, in Spark's literals as in Arrow's memory."""
 _STRING, _BINARY, _BOOLEAN = "string", "binary", "boolean"
+WHOLE_TYPES = (*_INTEGERS, *_TIMES)
+"""The types whose literals are whole numbers."""
+_OF_LITERALS = {**_INTEGERS, **_FLOATS, **_TIMES, _STRING: pa.string(), _BINARY: pa.binary(), _BOOLEAN: pa.bool_()}
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,24 @@ class Term:
     children: int
     type: str | None
     value: str | None
+
+    def parse(self) -> Any:
+        """Return the value of a literal; None if it is null, or of a type whose values are not compared.
+
+        Raises ValueError for bytes that are not a text, such as those of a cast.
+        """
+        if self.value is None or self.type is None:
+            return None
+        if self.type in WHOLE_TYPES:
+            return int(self.value)
+        if self.type in _FLOATS:
+            return float(self.value)
+        if self.type == _BOOLEAN:
+            return {"true": True, "false": False}.get(self.value)
+        if self.type in (_BINARY, _STRING):
+            data = base64.b64decode(self.value, validate=True)
+            return data.decode() if self.type == _STRING else data
+        return Decimal(self.value) if self.type.startswith("decimal(") else None
 
 
 @dataclass(frozen=True)
@@ -195,23 +217,10 @@ def _make_column(name: str | None, types: Mapping[str, str]) -> _Value:
 
 
 def _make_literal(term: Term) -> _Value:
-    if term.type is None or term.value is None:
+    value = term.parse()
+    if value is None or term.type not in _OF_LITERALS:
         raise _CannotEvaluateError
-    try:
-        if term.type in _INTEGERS or term.type in _TIMES:
-            scalar = pa.scalar(int(term.value), _INTEGERS.get(term.type) or _TIMES[term.type])
-        elif term.type in _FLOATS:
-            scalar = pa.scalar(float(term.value), _FLOATS[term.type])
-        elif term.type == _BOOLEAN and term.value in ("true", "false"):
-            scalar = pa.scalar(term.value == "true")
-        elif term.type == _BINARY:
-            scalar = pa.scalar(base64.b64decode(term.value, validate=True), pa.binary())
-        elif term.type == _STRING:
-            scalar = pa.scalar(base64.b64decode(term.value, validate=True).decode())
-        else:
-            raise _CannotEvaluateError
-    except (ValueError, pa.ArrowInvalid) as error:  # bytes that are not a text, such as those of a cast
-        raise _CannotEvaluateError from error
+    scalar = pa.scalar(value, _OF_LITERALS[term.type])
     return _Value(term.type, lambda columns: scalar, literal=True)
 
 

@@ -16,19 +16,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyspark.sql.types as T
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import MAX_EVENT_SIZE, frame
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    SchemaNotFoundError,
-    SegmentSealedError,
-    StreamExistsError,
-    StreamNotFoundError,
-    StreamSealedError,
-    UnsupportedOperationError,
-)
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.format import BadEvent, Layout, find_format
 from pyspark_pravega.sql.identifiers import check_new_stream
@@ -87,20 +79,20 @@ def check_target(pravega: Pravega, target: Stream) -> None:
     """
     try:
         table = load_table(pravega, target).table
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         return
-    except (SchemaNotFoundError, UnsupportedOperationError) as error:
-        raise InvalidOptionError(_describe_target_refusal(target, error.message)) from None
+    except (errors.SchemaNotFoundError, errors.UnsupportedOperationError) as error:
+        raise errors.InvalidOptionError(_describe_target_refusal(target, error.message)) from None
     own_columns = [(field.name, field.dataType) for field in table.schema]
     if (table.format, table.framing) != (_FORMAT, "none") or own_columns != [
         (one.name, one.dataType) for one in COLUMNS
     ]:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             _describe_target_refusal(target, f"It is a table of 'format'='{table.format}' with {columns}.")
         )
     if table.promised_key is not None:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"'dead-letter'='{target}' is a table that promises by '{ROUTING_KEY_OF_ALL.key}' that all its events have "
             f"the routing key '{table.promised_key}', and dead letters have none: queries would not find them. End the "
             f"promise by ALTER TABLE ... SET TBLPROPERTIES ('{ROUTING_KEY_OF_ALL.key}'='false'), or name a stream that "
@@ -158,7 +150,7 @@ class DeadLetters:
                     appender.append(block, events)
                 appender.flush()
                 return
-            except SegmentSealedError:
+            except errors.SegmentSealedError:
                 # The stream was scaled: nothing that is pending was stored.
                 blocks = [*appender.pending, *blocks[count:]]
                 self.close()
@@ -174,9 +166,9 @@ class DeadLetters:
     def _segments(self) -> list[int]:
         try:
             segments = self._pravega.controller.current_segments(self._target)
-        except StreamNotFoundError:
+        except errors.StreamNotFoundError:
             if self._of_table:
-                raise StreamNotFoundError(
+                raise errors.StreamNotFoundError(
                     f"There is no dead-letter stream {self._target}, which the table property 'dead-letter' of "
                     f"{self._source} names. A query does not make it with the rights of its reader. Make it as the "
                     f"table's owner: ALTER TABLE ... SET TBLPROPERTIES ('dead-letter'='{self._target.name}'). Or name "
@@ -185,7 +177,7 @@ class DeadLetters:
             create_target(self._pravega, self._target)
             segments = self._pravega.controller.current_segments(self._target)
         if not segments:
-            raise StreamSealedError(
+            raise errors.StreamSealedError(
                 f"The dead-letter stream {self._target} is sealed and takes no events. Name another one."
             )
         return sorted(segment.segment_id for segment in segments)
@@ -216,5 +208,5 @@ def create_target(pravega: Pravega, target: Stream) -> None:
     properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
     try:
         pravega.controller.create_stream(target, StreamConfiguration(tags=make_tags(properties)))
-    except StreamExistsError:
+    except errors.StreamExistsError:
         check_target(pravega, target)

@@ -9,19 +9,13 @@ from functools import partial
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Access, Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    InvalidSchemaError,
-    PravegaError,
-    SchemaNotFoundError,
-    UnsupportedOperationError,
-    format_count,
-)
+from pyspark_pravega.errors import format_count
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
@@ -33,7 +27,7 @@ from ..lake.iceberg import LakeTable
 from ..lake.lake_columns import RAW
 from ..lake.open_lake import ONLY, check_defaults, open_lake
 from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
-from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, list_whole_segments, take_snapshot
+from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, measure_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS, VERSION_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -85,7 +79,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     refuse_streaming_options(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
     start = find_start_bound(pravega, table.stream, options, table.event_time_delay)
@@ -118,7 +112,7 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None, 
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     if start is None and end is None:
         fail = history is not None and options.get(o.FAIL_ON_DATA_LOSS)
-        measure = partial(list_whole_segments, pravega, stream, history=history, fail_on_data_loss=fail)
+        measure = partial(measure_segments, pravega, stream, history=history, fail_on_data_loss=fail)
         pieces, head = log.measure_settled_with_head(measure)
         return Measured(drop_empty(pieces), head, ends={piece.segment_id: piece.end for piece in pieces}, lake=lake)
     slices = take_snapshot(
@@ -204,7 +198,7 @@ def plan_events(
         in_order = selection.sharing is None and selection.query is not None
         in_lake, left = _split_at_lake(measured.lake, table, left, rows, in_order=in_order)
         if in_lake and rule.dead_letter is not None and selection.query is not None:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"A streaming query with '{o.DEAD_LETTER.key}' cannot read events of stream {stream} that are in its "
                 "lake: letters of a repeated micro-batch could come twice. Leave the option out, or read what the "
                 "stream has alone with 'lake'='ignore'."
@@ -248,7 +242,7 @@ def _split_at_lake(
 ) -> tuple[list[LakePartition], list[SegmentSlice]]:
     """Return partitions for what a lake has of slices, and what is left of these for the segment stores."""
     if RAW in rows.columns.names and RAW not in table.schema.names:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"A lake has the bytes of events only if they could not be decoded, so that column {RAW} cannot be read of "
             f"stream {table.stream} with its lake. Leave it out, or read what the stream has alone with "
             "'lake'='ignore'."
@@ -297,9 +291,9 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
         try:
             with limit_retries(_LIKELY_SECONDS):
                 schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, refresh=True))
-        except SchemaNotFoundError:
+        except errors.SchemaNotFoundError:
             streams.note_encoding(stream, encoding_id, exists=False)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             LOG.debug("Tasks will ask for the schemas of stream %s: %s", stream, error)
             break
     return schemas
@@ -346,11 +340,11 @@ def choose_columns(
     unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
     if unknown:
         column_names = ", ".join(table.schema.fieldNames())
-        raise InvalidSchemaError(
+        raise errors.InvalidSchemaError(
             f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {column_names}."
         )
     if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"'{o.MODE.key}'='{PERMISSIVE}' makes bad events rows of nulls, but the query's schema declares "
             f"{', '.join(demanded)} NOT NULL. Leave NOT NULL out."
         )

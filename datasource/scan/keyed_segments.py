@@ -6,12 +6,9 @@ conditions are evaluated like others: the segments that are read have events of 
 
 from __future__ import annotations
 
-import base64
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
@@ -40,18 +37,10 @@ _ROUNDING = 1e-4
 """More than the rounding error of key ranges, which servers compute."""
 
 
-@dataclass(frozen=True)
-class _Type:
-    """A type of keys in Arrow, and the function that reads the text of a literal."""
-
-    arrow: pa.DataType
-    value: Callable[[str], Any]
-
-
-_HASHED_TYPES: Mapping[str, _Type] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _Type(pa.int64(), int)),
-    "date": _Type(pa.date32(), int),
-    "string": _Type(pa.string(), lambda text: base64.b64decode(text).decode()),
+_HASHED_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), pa.int64()),
+    "date": pa.date32(),
+    "string": pa.string(),
 }
 """Types whose values are equal if and only if their texts, which are hashed, are.
 
@@ -59,11 +48,11 @@ The text of a whole number does not depend on its size, even if it was written b
 decimals contain their scale, and different strings can be equal by a collation. Booleans have too few values.
 """
 
-_TYPES: Mapping[str, _Type] = {
+_TYPES = {
     **_HASHED_TYPES,
-    "timestamp": _Type(pa.timestamp("us", "UTC"), int),
-    "timestamp_ntz": _Type(pa.timestamp("us"), int),
-    "binary": _Type(pa.binary(), base64.b64decode),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
 }
 
 
@@ -113,7 +102,7 @@ def list_possible_keys(
         keys, type = find_possible_keys(conditions, name, type_name), _find_type(type_name)
         if keys is None or type is None:
             return None
-        values[name], types[name] = keys, type.arrow
+        values[name], types[name] = keys, type
     if math.prod(map(len, values.values())) > most:
         return None
     rows = [dict(zip(values, row, strict=True)) for row in product(*values.values())]
@@ -135,12 +124,14 @@ def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) 
     return keys_of_all
 
 
-def _find_type(name: str) -> _Type | None:
+def _find_type(name: str) -> pa.DataType | None:
     digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
-    return _Type(pa.decimal128(int(digits[1]), int(digits[2])), Decimal) if digits else _TYPES.get(name)
+    return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _TYPES.get(name)
 
 
-def _find_keys(column: str, type: _Type, term: Term, children: Sequence[Term | Keys | None]) -> Term | Keys | None:
+def _find_keys(
+    column: str, type: pa.DataType, term: Term, children: Sequence[Term | Keys | None]
+) -> Term | Keys | None:
     """Return the keys with which a row can fulfil a condition, None for any; a column or literal as it is."""
     child_keys = [child for child in children if isinstance(child, frozenset)]
     match term.name:
@@ -155,9 +146,9 @@ def _find_keys(column: str, type: _Type, term: Term, children: Sequence[Term | K
             literals = [term for term in terms if term.name == LITERAL]
             columns = [term for term in terms if term.name == COLUMN and term.value == column]
             # With another type of the column, a query compares other values than the hashed ones.
-            alike = [one.value for one in literals if one.value is not None and _find_type(one.type or "") == type]
+            alike = [one for one in literals if one.value is not None and _find_type(one.type or "") == type]
             if len(columns) == 1 and len(alike) == len(children) - 1:
-                return frozenset(map(type.value, alike))
+                return frozenset(literal.parse() for literal in alike)
     return None
 
 

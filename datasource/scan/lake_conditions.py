@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from typing import Any, TypeAlias
 
@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 
 from ..lake.lake_columns import ERROR
 from ..lake.lake_files import Expression, make_expression
-from .conditions import COLUMN, LITERAL, Condition, Term
+from .conditions import COLUMN, LITERAL, WHOLE_TYPES, Condition, Term
 
-_WHOLE = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
-"""Types whose literals are whole numbers in Iceberg too. Its floats have another order than Spark's."""
+_COMPARED = (*WHOLE_TYPES, "string")
+"""Types whose values Iceberg compares as Spark does. Its floats have another order."""
 _COMPARISONS = {
     "=": "EqualTo",
     "<": "LessThan",
@@ -51,9 +51,11 @@ def _join(parts: Sequence[_Part]) -> _Part:
 
 def _translate(term: Term, children: list[_Part], types: Mapping[str, str]) -> _Part:
     if term.name == COLUMN:
-        return _Column(str(term.value)) if types.get(str(term.value)) in (*_WHOLE, "string") else None
+        return _Column(str(term.value)) if types.get(str(term.value)) in _COMPARED else None
     if term.name == LITERAL:
-        return _read_literal(term)
+        with suppress(ValueError):
+            return term.parse() if term.type in _COMPARED else None
+        return None
     if term.name == "AND":
         useful = [child for child in children if child is not None]
         return _join(useful) if useful else None
@@ -67,14 +69,3 @@ def _translate(term: Term, children: list[_Part], types: Mapping[str, str]) -> _
         return make_expression("In", children[0], set(children[1:]))
     comparison = _COMPARISONS.get(term.name)
     return None if comparison is None else make_expression(comparison, *children)
-
-
-def _read_literal(term: Term) -> _Part:
-    if term.value is None:
-        return None
-    if term.type in _WHOLE:
-        return int(term.value)
-    try:
-        return base64.b64decode(term.value, validate=True).decode() if term.type == "string" else None
-    except ValueError:
-        return None

@@ -15,6 +15,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.key_value_table import NOT_EXISTS, Entry
 from pyspark_pravega.client.recent import Recent
@@ -22,13 +23,6 @@ from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.client.stream import Stream, make_segment_name
-from pyspark_pravega.errors import (
-    ConditionalUpdateError,
-    KeyValueTableNotFoundError,
-    MalformedEventError,
-    PermissionDeniedError,
-    PravegaError,
-)
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.log_table import FIRST_BORDER_ROW, TABLE_NAME, encode_row, make_row_key, write_in_table
@@ -62,7 +56,7 @@ class NotedBorders:
         """Return the borders of segments, in order; none for a user who may not read the commit table."""
         try:
             entries = self._rows.get_many([self._key(segment_id) for segment_id in segment_ids])
-        except (KeyValueTableNotFoundError, PermissionDeniedError):
+        except (errors.KeyValueTableNotFoundError, errors.PermissionDeniedError):
             return {}
         return dict(zip(segment_ids, map(_read, entries), strict=True))
 
@@ -76,12 +70,12 @@ class NotedBorders:
         try:
             with limit_retries(_SECONDS):
                 write_in_table(self._rows, lambda: self._add(segment_id, head, borders))
-        except PermissionDeniedError as error:
+        except errors.PermissionDeniedError as error:
             _REFUSED.put(self._user, True)
             LOG.debug("No borders are noted in scope %s: %s", self._stream.scope, error)
-        except ConditionalUpdateError as error:
+        except errors.ConditionalUpdateError as error:
             LOG.debug("Borders of segment %s were not noted: %s", self._name(segment_id), error)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             LOG.warning("Borders of segment %s were not noted: %s", self._name(segment_id), error)
 
     def _add(self, segment_id: int, head: int, borders: Sequence[int]) -> None:
@@ -93,19 +87,19 @@ class NotedBorders:
             row = {"stream": self._stream.name, "segment": segment_id, "borders": deltas}
             self._rows.put(self._key(segment_id), encode_row(row), NOT_EXISTS if stored is None else stored.version)
 
-    def doubt(self, segment_id: int, error: MalformedEventError) -> MalformedEventError:
+    def doubt(self, segment_id: int, error: errors.MalformedEventError) -> errors.MalformedEventError:
         """Remove the borders of a segment in which a task could not read an event; return the error to raise."""
         advice = "in case one is wrong, they were removed: run the query again"
         try:
             with limit_retries(_SECONDS):
                 self._rows.delete(self._key(segment_id))
-        except PravegaError as failure:
+        except errors.PravegaError as failure:
             LOG.warning("Borders of segment %s were not removed: %s", self._name(segment_id), failure)
             advice = (
                 f"in case one is wrong, read the segment in one piece, with '{o.MIN_PARTITIONS.key}'='1' and a large "
                 f"'{o.MAX_BYTES_PER_TASK.key}'"
             )
-        return MalformedEventError(
+        return errors.MalformedEventError(
             f"{error.message.rstrip('.')}. The segment was divided at borders that earlier scans had noted; {advice}."
         )
 

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypedDict
+from itertools import chain
+from typing import Any, Generic, TypedDict, TypeVar, cast
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..commit_log.log_table import HeadRow
 from ..positions.snapshot import SegmentSlice
+from ..workers.user_errors import shorten_errors
+
+Plan = TypeVar("Plan")
+Partition = TypeVar("Partition", bound=InputPartition)
 
 
-class _UnplannedReader(DataSourceReader):
-    """The reader of a scan that was not planned completely."""
+class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
+    """Spark's reader of planned partitions, which have endpoints and tokens, over kept connections.
 
-    def read(self, partition: InputPartition) -> NoReturn:
-        raise AssertionError("the scan must be planned again before it runs")
+    All tasks share its `plan`. An empty stream has no `planned` partitions.
+    """
+
+    def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
+        self.plan, self.planned = plan, list(partitions)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the planned partitions; one empty partition stands for an empty stream."""
+        return self.planned or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the partition's rows; MalformedEventError names the first event that does not fit."""
+        if type(partition) is not InputPartition:
+            batches = self.batches(cast(Partition, partition))
+            while (batch := _next_batch(batches)) is not None:
+                yield batch
+
+    def batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Read one planned partition, in a task."""
+        raise NotImplementedError
+
+    def read_all(self) -> Iterator[pa.RecordBatch]:
+        """Read what was planned in this process, one partition after the other."""
+        return chain.from_iterable(map(self.batches, self.planned))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"plan": self.plan, "planned": []}  # tasks get theirs from Spark
+
+
+@shorten_errors
+def _next_batch(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next(batches, None)
 
 
 @dataclass(frozen=True)
@@ -63,14 +99,9 @@ class RowSource:
     `output` is the schema of the tasks' batches: that of the rows, and COUNTS_COLUMN if tasks count anything.
     """
 
-    reader: DataSourceReader
+    reader: PlannedReader[Any, Any]
     schema: StructType
     output: StructType
-
-    @classmethod
-    def unplanned(cls, schema: StructType) -> RowSource:
-        """Return the source of a scan that must be planned again, of which only the schema is known."""
-        return cls(_UnplannedReader(), schema, schema)
 
     @property
     def counted(self) -> bool:
@@ -90,7 +121,7 @@ class PlannedScan:
     """The newest version that was known, where versions count."""
     whole: bool = True
     """False if only the facts for EXPLAIN were planned, and the source reads nothing."""
-    search: DataSourceReader | None = None
+    search: PlannedReader[Any, Any] | None = None
     """The search to run before the whole scan can be planned, see `changes/truncations.py`."""
     affinities: Sequence[int] = ()
     """A number for each partition, if given: one executor should read those with the same number."""
@@ -106,7 +137,8 @@ class PlannedScan:
     """The number of rows, if only that is asked for, and it was found without reading them."""
 
     @property
-    def reader(self) -> DataSourceReader:
+    def reader(self) -> PlannedReader[Any, Any]:
+        assert self.whole, "the scan must be planned again before it runs"
         return self.source.reader
 
     @classmethod
@@ -119,11 +151,12 @@ class PlannedScan:
         cls,
         schema: StructType,
         slices: Sequence[SegmentSlice],
-        search: DataSourceReader | None = None,
+        search: PlannedReader[Any, Any] | None = None,
         rows: PlannedRows | None = None,
     ) -> PlannedScan:
         """Return what is known of a scan that must be planned again."""
-        return cls(RowSource.unplanned(schema), **measure_extent(slices), whole=False, search=search, rows=rows)
+        source = RowSource(PlannedReader(None, []), schema, schema)
+        return cls(source, **measure_extent(slices), whole=False, search=search, rows=rows)
 
 
 class Extent(TypedDict):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -21,8 +22,7 @@ from .aggregates.aggregation import is_exact_in_any_order
 from .borders import count_events_by_log
 from .conditions import Condition, Sieve, can_evaluate
 from .counts import Counts, find_counts
-from .planned_scan import PlannedScan, RowSource
-from .reader import PlannedReader
+from .planned_scan import PlannedReader, PlannedScan, RowSource
 from .scan_request import ScanRequest, WantedRows
 
 
@@ -30,7 +30,7 @@ from .scan_request import ScanRequest, WantedRows
 class SievingPlan:
     """The reader of the rows, the conditions that they must fulfil, and the part of them that is returned."""
 
-    reader: PlannedReader[object, InputPartition]
+    reader: PlannedReader[Any, Any]
     conditions: tuple[Condition, ...]
     read: StructType
     """The columns of the reader's rows, to which the conditions refer."""
@@ -50,7 +50,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
     """
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        plan, left = self._plan, self._plan.limit
+        plan, left = self.plan, self.plan.limit
         sieve = Sieve(plan.conditions, plan.read)
         names = plan.read.fieldNames()
         schema, counts = None, Counts()
@@ -76,8 +76,8 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
             yield from map(self._select_returned, counts.batches(schema))
 
     def _select_returned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        places = list(range(self._plan.columns))
-        return batch.select([*places, batch.num_columns - 1] if self._plan.counted else places)
+        places = list(range(self.plan.columns))
+        return batch.select([*places, batch.num_columns - 1] if self.plan.counted else places)
 
 
 def choose_columns_to_read(required: StructType, conditions: Sequence[Condition], every: StructType) -> StructType:
@@ -99,13 +99,10 @@ def sieve(source: RowSource, conditions: Sequence[Condition], required: StructTy
         return source
     count = max(len(required), 1)
     schema = StructType(source.schema.fields[:count])
-    if not isinstance(source.reader, PlannedReader):
-        return RowSource.unplanned(schema)
     # Where tasks count, columns are nullable in what they make.
     output = StructType([*source.output.fields[:count], *source.output.fields[len(source.schema) :]])
-    reader: PlannedReader[object, InputPartition] = source.reader
-    plan = SievingPlan(reader, tuple(conditions), source.schema, count, source.counted, limit)
-    return RowSource(SievingReader(plan, reader.planned), schema, output)
+    plan = SievingPlan(source.reader, tuple(conditions), source.schema, count, source.counted, limit)
+    return RowSource(SievingReader(plan, source.reader.planned), schema, output)
 
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]

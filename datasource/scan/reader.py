@@ -6,11 +6,11 @@ import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
@@ -22,7 +22,6 @@ from pyspark_pravega.formats.core.format import Decoder
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import shorten_errors
 from .counts import ReadingCounts
 from .dead_letter_stream import DeadLetters
 from .division import PartSize
@@ -30,7 +29,7 @@ from .event_plan import EventScanPlan
 from .lake_reader import LakePartition, read_lake
 from .noted_borders import BorderNotes, NotedBorders
 from .places import Span
-from .planned_scan import PlannedScan
+from .planned_scan import PlannedReader
 from .slice_decoder import SliceDecoder, make_event_decoder
 
 LOG = logging.getLogger(__name__)
@@ -73,54 +72,6 @@ class SlicePartition(InputPartition):
     def read(self) -> SegmentSlice:
         """Return the slice that is read, except for the rest of its last event."""
         return self.piece if self.span is None else replace(self.piece, end=self.span.last + 1)
-
-
-Plan = TypeVar("Plan")
-Partition = TypeVar("Partition", bound=InputPartition)
-
-
-class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
-    """Spark's reader of planned partitions, which have endpoints and tokens, over kept connections."""
-
-    def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
-        self._plan = plan
-        self._partitions = list(partitions)
-
-    @property
-    def plan(self) -> Plan:
-        """Return the plan that all tasks share."""
-        return self._plan
-
-    @property
-    def planned(self) -> Sequence[Partition]:
-        """Return the partitions that were planned; an empty stream has none."""
-        return self._partitions
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the planned partitions; one empty partition stands for an empty stream."""
-        return self._partitions or [InputPartition(None)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the partition's rows; MalformedEventError names the first event that does not fit."""
-        if type(partition) is not InputPartition:
-            batches = self.batches(cast(Partition, partition))
-            while (batch := _next_batch(batches)) is not None:
-                yield batch
-
-    def batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """Read one planned partition, in a task."""
-        raise NotImplementedError
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
-
-
-def read_in_process(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
-    """Read what was planned in this process, one partition after the other."""
-    reader = planned.reader
-    assert isinstance(reader, PlannedReader)
-    for partition in reader.planned:
-        yield from reader.batches(partition)
 
 
 @dataclass
@@ -210,29 +161,29 @@ class SegmentScanReader(PlannedReader[EventScanPlan, ScanPartition]):
 
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
-        decoder, left = make_event_decoder(self._plan), self._plan.limit
+        decoder, left = make_event_decoder(self.plan), self.plan.limit
         slices = list_slices(partition)
         with ExitStack() as opened:
-            pravega = opened.enter_context(borrow_connection(self._plan.config))
-            opened.callback(self._plan.writer_schemas.close)
-            if self._plan.config.registry_uri is not None:
-                self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
+            pravega = opened.enter_context(borrow_connection(self.plan.config))
+            opened.callback(self.plan.writer_schemas.close)
+            if self.plan.config.registry_uri is not None:
+                self.plan.writer_schemas.ask(pravega.registry(self.plan.table.stream.scope))
             readers = {
-                number: _make_reader(self._plan, pravega, piece)
+                number: _make_reader(self.plan, pravega, piece)
                 for number, piece in enumerate(slices)
                 if isinstance(piece, SlicePartition)
             }
             for number, piece in enumerate(slices):
-                if number + 1 in readers and not _is_for_few(self._plan):
+                if number + 1 in readers and not _is_for_few(self.plan):
                     # Without this, the task would wait for the segment store between two slices.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
                 try:
-                    left = yield from _read_slice(self._plan, pravega, decoder, piece, readers.get(number), left)
+                    left = yield from _read_slice(self.plan, pravega, decoder, piece, readers.get(number), left)
                 except MalformedEventError as error:
                     if isinstance(piece, LakePartition) or not piece.is_noted:
                         raise
-                    borders = NotedBorders(pravega, self._plan.table.stream)
+                    borders = NotedBorders(pravega, self.plan.table.stream)
                     raise borders.doubt(piece.piece.segment_id, error) from None
                 if left == 0:
                     break
@@ -241,11 +192,6 @@ class SegmentScanReader(PlannedReader[EventScanPlan, ScanPartition]):
 def list_slices(partition: ScanPartition) -> tuple[SlicePartition | LakePartition, ...]:
     """Return the slices of a partition, in order."""
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
-
-
-@shorten_errors
-def _next_batch(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return next(batches, None)
 
 
 def _is_for_few(plan: EventScanPlan) -> bool:

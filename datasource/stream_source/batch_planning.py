@@ -1,21 +1,24 @@
-"""Plans a streaming query: where it starts, how far its next micro-batch goes, and what that reads."""
+"""Plans a streaming query: where it starts, how far its next micro-batch goes, what that reads, and what is left."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
+from ..commit_log.log_table import Version
 from ..lake.open_lake import look_again
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
@@ -26,7 +29,6 @@ from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import Frontier, SegmentOffsets, StreamSegments, enter_successors, find_frontier, pause_between_looks
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
-from .source_progress import Progress
 from .tiered_segments import find_head, join_history, make_walk
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +36,10 @@ Offset = TypeVar("Offset")
 
 TOO_FEW_REST = 0.1
 """Pause in seconds while there are too few rows: counting them costs more than looking for events."""
+_FEW_SEGMENTS = 16
+"""The most segments whose unread bytes are reported one by one."""
+_SAMPLE = 64 * 1024
+"""Bytes of events that the number of unread events is estimated from."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,6 @@ class TableStream:
         timeout = opened.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
         self._log = CommitLog(opened.pravega, opened.stream, timeout=timeout)
         self.walk = make_walk(opened)
-        self.progress = Progress(opened.pravega, self._segments, self._log, self.walk)
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
@@ -115,7 +120,7 @@ class TableStream:
         memory.begin(ahead.frontier)
         end = self.reached(since, ahead.ends, last)
         reached = end.cut.positions
-        metrics = self.progress.measure(reached, tails, memory)
+        metrics = self.measure_progress(reached, tails, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and int(metrics["bytesBehind"]) > ahead.bytes:
             memory.ahead.begin(
                 self._key(reached, bounds, limits),
@@ -172,7 +177,7 @@ class TableStream:
     def _end_without_events(
         self, since: SourceOffset, frontier: Frontier, memory: QueryMemory
     ) -> BatchEnd[SourceOffset]:
-        metrics = self.progress.measure(frontier.begins, frontier.tails, memory)
+        metrics = self.measure_progress(frontier.begins, frontier.tails, memory)
         return BatchEnd(since, self.offset(frontier.tails), metrics)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
@@ -200,7 +205,7 @@ class TableStream:
                     frontier.lost.append((segment, begin, end))
                 continue
             if end is None:
-                raise CheckpointError(f"The checkpoint's offsets {shown} do not follow each other. {START_ANEW}")
+                raise errors.CheckpointError(f"The checkpoint's offsets {shown} do not follow each other. {START_ANEW}")
             if begin < info.start_offset and begin < end:
                 frontier.lost.append((segment, begin, min(info.start_offset, end)))
             frontier.begins[segment], frontier.ends[segment] = max(begin, info.start_offset), end
@@ -210,7 +215,7 @@ class TableStream:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
         options = self._options
         if (end := find_end_option(options)) is not None and self._end_bound() is not None:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
                 "option out, or use another trigger."
             )
@@ -247,7 +252,7 @@ class TableStream:
         if options.get(o.FAIL_ON_DATA_LOSS):
             open_ended = any(end is None for _, _, end in frontier.lost)
             unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
-            raise DataLossError(
+            raise errors.DataLossError(
                 f"{_describe_ranges(frontier.lost)} of stream {stream} were removed before this query could read "
                 f"them.{unknown} "
                 f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to "
@@ -257,16 +262,93 @@ class TableStream:
     def _check_same_stream(self) -> None:
         stream = self.stream
         if not self._pravega.controller.stream_exists(stream):
-            raise StreamNotFoundError.dropped(
+            raise errors.StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self.identity
         origin = "" if identity is None else StreamIdentity.parse(identity).origin
         if origin and origin != f"{stream}/{self._pravega.known_streams.origin(stream)}":
-            raise CheckpointError(
+            raise errors.CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
+
+    def measure_progress(self, reached: SegmentOffsets, tail: SegmentOffsets, memory: QueryMemory) -> Mapping[str, str]:
+        """Return the metrics that Spark reports of a query; `tail` are the ends of the segments that it has `reached`.
+
+        A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
+        from the size of the next ones. Seconds are those since the publication of the oldest version that is not
+        completely read; they are left out if there are no versions.
+        """
+        behind, later = self._measure_bytes_behind(reached, tail)
+        total = sum(behind.values())
+        metrics = {"bytesBehind": str(total)}
+        if len(behind) <= _FEW_SEGMENTS:
+            for segment, size in sorted(behind.items()):
+                name = make_segment_name(self.stream, segment).removeprefix(f"{self.stream}/")
+                metrics[f"bytesBehind.{name}"] = str(size)
+        if total == 0:
+            metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
+        else:
+            metrics["estimatedEventsBehind"] = str(self._estimate_events(behind, reached))
+            if (seconds := self._measure_seconds_behind(reached, later, memory)) is not None:
+                metrics["secondsBehind"] = f"{seconds:.1f}"
+        if memory.lost_ranges:
+            metrics["lostBytes"] = str(memory.lost_bytes)
+            metrics["lostRanges"] = str(memory.lost_ranges)
+        return metrics
+
+    def _measure_bytes_behind(
+        self, reached: SegmentOffsets, tail: SegmentOffsets
+    ) -> tuple[dict[int, int], Collection[int]]:
+        """Return the unread bytes of each segment, and the segments that follow those in `reached`."""
+        if reached.keys() <= tail.keys() and all(
+            self._segments.find_sealed_end(segment) is None for segment in reached
+        ):
+            return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
+        cut = StreamCut(self.stream, dict(reached))
+        later, _ = self._pravega.controller.list_segments_between(cut, None)
+        infos = self._segments.infos({*reached, *later})
+        behind = {
+            segment: max(info.write_offset - max(reached.get(segment, 0), info.start_offset), 0)
+            for segment, info in infos.items()
+        }
+        return behind, set(later) - reached.keys()
+
+    def _measure_seconds_behind(
+        self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory
+    ) -> float | None:
+        def is_read(version: Version) -> bool:
+            # A segment that is neither reached nor later has been read completely.
+            return all(
+                segment not in later and offset <= reached.get(segment, offset)
+                for segment, offset in version.cut.positions.items()
+            )
+
+        try:
+            unread = self._find_first_unread(is_read, memory.unread_version)
+        except errors.PermissionDeniedError:
+            return None
+        if unread is None:
+            return None
+        memory.unread_version = unread.number
+        return max(time.time() - unread.timestamp / 1_000_000, 0.0)
+
+    def _find_first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
+        """Return the first version that is not completely read, searching from `first` in steps that double."""
+        low, step = first, 1
+        while (version := self._log.version(low + step - 1)) is not None and is_read(version):
+            low, step = low + step, step * 2
+        candidates = self._log.versions(low, low + step - 1)
+        return next((version for version in candidates if not is_read(version)), None)
+
+    def _estimate_events(self, behind: Mapping[int, int], reached: SegmentOffsets) -> int:
+        largest = max(behind, key=lambda segment: behind[segment])
+        start = reached.get(largest, 0)
+        sample = self.walk(largest, start, start + behind[largest], _SAMPLE, None)
+        if not sample.events:  # the next event is larger than the sample
+            return max(sum(behind.values()) // max(behind[largest], 1), 1)
+        return max(round(sum(behind.values()) * sample.events / (sample.offset - start)), 1)
 
 
 def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:

@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.cancellation import map_side_by_side
+from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
 
 from .admission import Key, Limits, Walk, count_up_to
 from .event_time_drift import EventTimePace
 from .frontier import Frontier, StreamSegments
+from .reading_queries import Consumption, KnownMarks
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -102,19 +106,58 @@ class QueryMemory:
 
 
 class SourceMemory:
-    """All queries and streams that are remembered. Thread-safe."""
+    """All queries that run now, with their watermarks and consumers, and what is remembered of streams. Thread-safe.
+
+    A new service knows none of that: it reads watermarks again, and takes a consumer over with the next micro-batch.
+    """
 
     def __init__(self) -> None:
         self._streams: Recent[Hashable, StreamSegments] = Recent()
         self._queries: Recent[str, QueryMemory] = Recent()
+        self._lock = threading.Lock()
+        self._marks: dict[str, KnownMarks] = {}
+        self._consumptions: dict[str, dict[Stream, Consumption]] = {}
 
     def query(self, checkpoint: str) -> QueryMemory:
         return self._queries.get(checkpoint, QueryMemory)
 
-    def forget(self, checkpoint: str) -> None:
-        """Forget a query that has stopped."""
-        self._queries.pop(checkpoint)
-
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
         """Return the memory of a stream's segments, for one connection."""
         return self._streams.get((id(pravega), stream), lambda: StreamSegments(pravega, stream))
+
+    def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
+        """Return the known watermarks of a query's stream."""
+        with self._lock:
+            marks = self._marks.get(checkpoint)
+            if marks is None or marks.pravega is not pravega:
+                marks = self._marks[checkpoint] = KnownMarks(pravega, stream)
+            return marks
+
+    def consume(
+        self, pravega: Pravega, name: str, position: StreamCut, checkpoint: str, hold: Callable[[], Callable[[], None]]
+    ) -> None:
+        """Let a query that has read up to a position take over its consumer of a stream, once.
+
+        See `Consumer.register`. `hold` keeps the connection until the query stops.
+        """
+        with self._lock:
+            if position.stream in self._consumptions.get(checkpoint, {}):
+                return
+        consumer = Consumer.register(pravega, position.stream, name, position)
+        with self._lock:
+            self._consumptions.setdefault(checkpoint, {})[position.stream] = Consumption(consumer, position, hold())
+
+    def note_committed(self, checkpoint: str, end: StreamCut) -> None:
+        """Move the query's consumer of a stream, if it has one; see `Consumption.note_committed`."""
+        with self._lock:
+            consumption = self._consumptions.get(checkpoint, {}).get(end.stream)
+        if consumption is not None:
+            consumption.note_committed(end)
+
+    def note_stopped(self, checkpoint: str) -> None:
+        """Forget a query, after the last moves of its consumers."""
+        with self._lock:
+            self._marks.pop(checkpoint, None)
+            consumptions = self._consumptions.pop(checkpoint, {})
+        map_side_by_side(Consumption.close, consumptions.values())
+        self._queries.pop(checkpoint)

@@ -210,7 +210,7 @@ class MergedTableStream:
         def measure(name: str, member: MemberStream) -> Mapping[str, str]:
             frontier = frontiers[name]
             positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            return member.stream.progress.measure(positions, frontier.tails, member.memory)
+            return member.stream.measure_progress(positions, frontier.tails, member.memory)
 
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
@@ -125,51 +124,3 @@ class KnownMarks:
                 marks.append((at, mark))
             self._marks, self._read, self._dropped = marks, max(self._read, end), dropped
             return EventTimes.of_micro_batch((mark for at, mark in marks if at <= end), since, until)
-
-
-class ReadingQueries:
-    """The watermarks and the consumers of the queries that run now. Thread-safe.
-
-    A new service knows neither: it reads watermarks again, and takes a consumer over with the next micro-batch.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._marks: dict[str, KnownMarks] = {}
-        self._consumptions: dict[str, dict[Stream, Consumption]] = {}
-
-    def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
-        """Return the known watermarks of a query's stream."""
-        with self._lock:
-            marks = self._marks.get(checkpoint)
-            if marks is None or marks.pravega is not pravega:
-                marks = self._marks[checkpoint] = KnownMarks(pravega, stream)
-            return marks
-
-    def consume(
-        self, pravega: Pravega, name: str, position: StreamCut, checkpoint: str, hold: Callable[[], Callable[[], None]]
-    ) -> None:
-        """Let a query that has read up to a position take over its consumer of a stream, once.
-
-        See `Consumer.register`. `hold` keeps the connection until the query stops.
-        """
-        with self._lock:
-            if position.stream in self._consumptions.get(checkpoint, {}):
-                return
-        consumer = Consumer.register(pravega, position.stream, name, position)
-        with self._lock:
-            self._consumptions.setdefault(checkpoint, {})[position.stream] = Consumption(consumer, position, hold())
-
-    def note_committed(self, checkpoint: str, end: StreamCut) -> None:
-        """Move the query's consumer of a stream, if it has one; see `Consumption.note_committed`."""
-        with self._lock:
-            consumption = self._consumptions.get(checkpoint, {}).get(end.stream)
-        if consumption is not None:
-            consumption.note_committed(end)
-
-    def note_stopped(self, checkpoint: str) -> None:
-        """Forget a query, after the last moves of its consumers."""
-        with self._lock:
-            self._marks.pop(checkpoint, None)
-            consumptions = self._consumptions.pop(checkpoint, {})
-        map_side_by_side(Consumption.close, consumptions.values())

@@ -24,8 +24,8 @@ from pyspark_pravega.errors import MalformedEventError
 
 from ..scan.dead_letter_stream import DeadLetters
 from ..scan.event_plan import EventScanPlan
-from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, cut_chunks, list_slices
+from ..scan.planned_scan import PlannedReader, PlannedScan, RowSource
+from ..scan.reader import SegmentScanReader, SlicePartition, cut_chunks, list_slices
 from ..scan.slice_decoder import SliceDecoder, make_event_decoder
 from ..workers.connections import borrow_connection
 
@@ -67,7 +67,7 @@ class FollowingReader(PlannedReader[FollowPlan, SlicePartition]):
         until = None if context is None else context.getLocalProperty(UNTIL)
         assert until is not None, "the adapter's reader says when the batch ends"
         seconds = int(until) / 1000 - time.time()
-        return _follow(self._plan, partition, time.monotonic() + seconds)
+        return _follow(self.plan, partition, time.monotonic() + seconds)
 
 
 def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterator[pa.RecordBatch]:

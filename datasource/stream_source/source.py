@@ -19,7 +19,6 @@ from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from .admission import Limits
 from .memory import SourceMemory
-from .reading_queries import ReadingQueries
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class StreamReader:
     columns: StructType
     checkpoint: str
     memory: SourceMemory
-    queries: ReadingQueries
     hold: Callable[[], Callable[[], None]]
     load_members: LoadMembers
 
@@ -81,7 +79,7 @@ class StreamReader:
         """Let the query's consumer, if it has one, hold what it has yet to read: one in each of `several` streams."""
         if (consumer := opened.options.get(o.CONSUMER)) is not None:
             name = f"{consumer}-of-{begin.stream.name}" if several else consumer
-            self.queries.consume(opened.pravega, name, begin, self.checkpoint, self.hold)
+            self.memory.consume(opened.pravega, name, begin, self.checkpoint, self.hold)
 
 
 class StreamSource(ABC):

@@ -46,14 +46,8 @@ class OpenRead(OpenTable):
 CHANGES_OPTIONS = {
     name.lower(): name
     for name in (
-        "startingVersion",
-        "endingVersion",
-        "startingTimestamp",
-        "endingTimestamp",
-        "startingBoundInclusive",
-        "endingBoundInclusive",
-        "deduplicationMode",
-        "computeUpdates",
+        *("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp"),
+        *("startingBoundInclusive", "endingBoundInclusive", "deduplicationMode", "computeUpdates"),
     )
 }
 """Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and passes on with the others."""

@@ -69,11 +69,7 @@ class KeyColumns:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> KeyColumns:
-        return cls(_read_key_columns(value["primary"]), _read_key_columns(value["secondary"]))
-
-
-def _read_key_columns(values: Sequence[Sequence[Any]]) -> tuple[KeyColumn, ...]:
-    return tuple(KeyColumn(name, type, length) for name, type, length in values)
+        return cls(*(tuple(KeyColumn(*column) for column in value[name]) for name in ("primary", "secondary")))
 
 
 _SIGN = "$"

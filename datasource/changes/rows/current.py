@@ -61,7 +61,7 @@ class CurrentRows(KeyFold):
         """
         own, cleared = set(segments), Clearings()
         cleared.update(clearing for clearing in self.clearings if clearing.segment in own)
-        return RowState(self._names.origin_texts, cleared, ())
+        return RowState([*self._names.origin_texts], cleared, ())
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events of one segment, after all earlier events.

@@ -178,8 +178,7 @@ def _read_place(numbers: dict[str, Numbers], row: int, names: Names) -> tuple[st
 def make_entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
     """Return entries with these values, by column, and numbers."""
     return pa.table(
-        [*values.values(), *map(make_array, numbers.values())],
-        names=[*(name_value(name) for name in values), *numbers],
+        [*values.values(), *map(make_array, numbers.values())], names=[*(name_value(name) for name in values), *numbers]
     )
 
 

@@ -123,26 +123,19 @@ class Names:
 
     def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME, log: LogVersions | None = None) -> None:
         self.ages, self.log = ages, log
-        self._origins: dict[str, int] = {}
-        self._texts: list[str] = []
+        self.origin_texts: list[str] = []
         self.missing: list[frozenset[str]] = [frozenset()]
 
     def origin(self, text: str | None) -> int:
         """Return the number of an origin, -1 for None."""
         if text is None:
             return -1
-        if text not in self._origins:
-            self._origins[text] = len(self._texts)
-            self._texts.append(text)
-        return self._origins[text]
+        if text not in self.origin_texts:
+            self.origin_texts.append(text)
+        return self.origin_texts.index(text)
 
     def origin_text(self, number: int) -> str | None:
-        return self._texts[number] if number >= 0 else None
-
-    @property
-    def origin_texts(self) -> list[str]:
-        """Return the origins by number."""
-        return list(self._texts)
+        return self.origin_texts[number] if number >= 0 else None
 
     def origins(self, texts: pa.Array) -> Numbers:
         """Return the number of each origin, -1 for null."""

@@ -129,7 +129,7 @@ class RowHistory(KeyFold):
         # A row that one of them deletes may get its origin.
         for clearing in cleared:
             self._names.origin(clearing.origin)
-        origins = self._names.origin_texts
+        origins = [*self._names.origin_texts]
         keep(RowState(origins, cleared, ()))
         return self.results(
             lambda left: keep(RowState(origins, cleared, [[left.drop_columns("settled")]])), changed=changed

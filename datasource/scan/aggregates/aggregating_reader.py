@@ -5,8 +5,9 @@ A task reduces its Arrow batches to one row for each group, and Spark finishes t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..counts import COUNTS_COLUMN, find_counts, make_counts_batch, make_null_counts
-from ..planned_scan import RowSource
-from ..reader import PlannedReader
+from ..planned_scan import PlannedReader, RowSource
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
 
 PENDING_ROWS = 65_536
@@ -212,7 +212,7 @@ def _has_any(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
 class AggregatingPlan:
     """The reader of the rows, and how they are aggregated. `columns` are those that the table has for Spark."""
 
-    reader: PlannedReader[object, InputPartition]
+    reader: PlannedReader[Any, Any]
     aggregation: Aggregation
     columns: StructType
     output: StructType
@@ -223,7 +223,7 @@ class AggregatingPlan:
 class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
     """The partitions of another reader, each reduced to a few rows, from which Spark computes the result."""
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Generator[pa.RecordBatch, None, None]:
         """Yield the first step of the aggregates, even for an empty stream if they have a value there."""
         if type(partition) is InputPartition:
             yield from self._finish(self._groups())
@@ -232,8 +232,8 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         groups = self._groups()
-        for batch in self._plan.reader.batches(partition):
-            counts = find_counts(batch) if self._plan.counted else None
+        for batch in self.plan.reader.batches(partition):
+            counts = find_counts(batch) if self.plan.counted else None
             if counts is not None:
                 yield make_counts_batch(counts, self._schema())
             else:
@@ -241,7 +241,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         yield from self._finish(groups)
 
     def _groups(self) -> PartialGroups:
-        plan = self._plan
+        plan = self.plan
         return PartialGroups(plan.aggregation, plan.columns, plan.aggregation.operands(plan.columns))
 
     def _finish(self, groups: PartialGroups) -> Iterator[pa.RecordBatch]:
@@ -249,20 +249,17 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
 
     def _row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = rows.columns
-        if self._plan.counted:
+        if self.plan.counted:
             arrays = [*arrays, make_null_counts(rows.num_rows)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
     def _schema(self) -> pa.Schema:
-        return arrow_schema(self._plan.output)
+        return arrow_schema(self.plan.output)
 
 
 def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:
     """Return the groups that tasks make of the rows of a source, which are the aggregation's operands."""
     rows = aggregation.begin_rows(columns)
-    if not isinstance(source.reader, PlannedReader):
-        return RowSource.unplanned(rows)
     output = StructType([*rows, COUNTS_COLUMN]) if source.counted else rows
-    reader: PlannedReader[object, InputPartition] = source.reader
-    plan = AggregatingPlan(reader, aggregation, columns, output, source.counted)
-    return RowSource(AggregatingReader(plan, reader.planned), rows, output)
+    plan = AggregatingPlan(source.reader, aggregation, columns, output, source.counted)
+    return RowSource(AggregatingReader(plan, source.reader.planned), rows, output)

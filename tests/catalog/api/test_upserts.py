@@ -10,7 +10,7 @@ from pyspark_pravega.catalog.api.table import Table
 from pyspark_pravega.catalog.writing.row_changes import open_rows
 from pyspark_pravega.datasource.changes.conflicts import check_still_without, find_ends_without
 from pyspark_pravega.datasource.data_source import PravegaDataSource
-from pyspark_pravega.datasource.tables.primary_key import hash_primary_key
+from pyspark_pravega.datasource.tables.row_keys import hash_primary_key
 from pyspark_pravega.errors import (
     DuplicateKeyError,
     InvalidOptionError,

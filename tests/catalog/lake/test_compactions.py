@@ -13,7 +13,6 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.lake.file_writer import FILES
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
-from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import ConcurrentChangeError
 from tests.catalog.creation.test_tables_of_others import append
@@ -38,9 +37,7 @@ def write_larger_files(_: OpenTable, lake: LakeTable) -> tuple[str, list[str]]:
     planned = plan_compaction(lake)
     assert planned is not None
     source, former = planned
-    assert isinstance(source.reader, PlannedReader)
-    batches = [batch for partition in source.reader.planned for batch in source.reader.batches(partition)]
-    return former, [text for batch in batches for text in batch.column(FILES.names[0]).to_pylist()]
+    return former, [text for batch in source.reader.read_all() for text in batch.column(FILES.names[0]).to_pylist()]
 
 
 def test_a_compaction_changes_nothing_but_files(

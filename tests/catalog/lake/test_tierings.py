@@ -21,7 +21,6 @@ from pyspark_pravega.datasource.lake.file_writer import FILES
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.open_lake import find_lake_name, require_catalog
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import ConcurrentChangeError
@@ -47,9 +46,7 @@ def write_files(opened: OpenTable, loaded: LakeTable) -> tuple[Tiering, list[str
     if planned is None:
         return None
     tiering, source = planned
-    assert isinstance(source.reader, PlannedReader)
-    batches = [batch for partition in source.reader.planned for batch in source.reader.batches(partition)]
-    return tiering, [text for batch in batches for text in batch.column(FILES.names[0]).to_pylist()]
+    return tiering, [text for batch in source.reader.read_all() for text in batch.column(FILES.names[0]).to_pylist()]
 
 
 def tier_at_once(spark: SparkSession, table: str) -> int:

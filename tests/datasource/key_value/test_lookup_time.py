@@ -64,7 +64,7 @@ def test_lookups_that_take_longer(pravega: Pravega, table: StreamTable) -> None:
     assert isinstance(partition, KeyPartition)
     with closing(CuttingProxy(pravega.config.controller_endpoints[0])) as controller:
         address = f"tcp://localhost:{controller.endpoint.port}"
-        reader._plan = replace(reader._plan, config=replace(pravega.config, controller_uri=address, retry_timeout=600))
+        reader.plan = replace(reader.plan, config=replace(pravega.config, controller_uri=address, retry_timeout=600))
         controller.away.set()
         controller.cut_all()
         with pytest.raises(ServerTimeoutError, match=r"the 2 keys of a task .* 'lookup-keys.timeout'='0.3s'"):

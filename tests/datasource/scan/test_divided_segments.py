@@ -96,7 +96,7 @@ def test_parts_that_share_a_task(sharing: Sharing, tasks: list[int]) -> None:
 
 
 def list_parts(planned: PlannedScan) -> list[SegmentSlice]:
-    return [one.piece for partition in planned.reader.planned for one in list_slices(partition)]  # type: ignore[attr-defined]
+    return [one.piece for partition in planned.reader.planned for one in list_slices(partition)]
 
 
 class TestScans:

@@ -192,7 +192,7 @@ def test_ends_of_versions_where_no_scan_has_been_yet(pravega: Pravega, table: St
         insert(pravega, table, rows_of_insert)
     size = sum(map(len, EVENTS[:100])) + 800
     planned = scan(pravega, table, ["event"], max_bytes_per_task=str(size))
-    parts = [one.read.end - one.read.start for one in planned.reader.planned]  # type: ignore[attr-defined]
+    parts = [one.read.end - one.read.start for one in planned.reader.planned]
     assert planned.about["parts"].endswith(", at borders noted by scans and ends of versions")
     assert len(parts) > len(noted) * SPACING // size and max(parts) < 3 * size
     assert [row["event"] for row in rows(planned)] == [*EVENTS, *(EVENTS[:100] * 10)]

@@ -91,7 +91,7 @@ class TestTasks:
     def test_as_many_tasks_as_cores_can_run(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(12))
         insert_numbers(pravega, table, 0, 200_000, keys=1009)
-        planned = scan(pravega, table).reader.planned  # type: ignore[attr-defined]
+        planned = scan(pravega, table).reader.planned
         slices = [partition for task in planned for partition in list_slices(task)]
         assert [len(Sharing(cores).group(slices)) for cores in (1, 2, 64)] == [2, 4, 12]
         assert [part for task in Sharing(2).group(slices) for part in list_slices(task)] == slices
