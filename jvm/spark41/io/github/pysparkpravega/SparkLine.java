@@ -4,8 +4,11 @@ import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Optional;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -114,6 +117,13 @@ final class SparkLine {
 
   /** Does nothing: Spark 4.1 has no streams of changes. */
   static void checkChanges(StreamingRelationV2 read) {}
+
+  /** Returns the view that a statement makes: Spark 4.1 has views only in its own catalog. */
+  static Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
+    return plan instanceof CreateView made && made.child() instanceof UnresolvedIdentifier name
+        ? Optional.of(CollectionConverters.asJava(name.nameParts()))
+        : Optional.empty();
+  }
 
   /** Fails: the service is not asked for views. */
   static Object view(ViewDefinition found) {

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -140,6 +141,11 @@ final class SparkLine {
         ? write.copy(write.table(), write.query(), write.writeOptions().removed(OF_DELTA), write.isByName(),
             write.withSchemaEvolution(), write.write(), write.analyzedQuery())
         : plan;
+  }
+
+  /** Returns none: catalogs have views. */
+  static Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
+    return Optional.empty();
   }
 
   /** The view that the service describes. */
