@@ -367,7 +367,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   }
 
   NamedReference[] rowKey() {
-    return references(description().rowKey());
+    return description().rowKey().stream().map(key -> Expressions.column("`" + key.replace("`", "``") + "`"))
+        .toArray(NamedReference[]::new);
   }
 
   /** Returns whether a change of this table is one of a row with a key, and not a row of its own. */
@@ -385,10 +386,5 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   /** Returns whether a scan of this table was planned, and so the end of all its scans. */
   synchronized boolean isScanned() {
     return ends != null;
-  }
-
-  static NamedReference[] references(List<String> names) {
-    return names.stream().map(column -> Expressions.column("`" + column.replace("`", "``") + "`"))
-        .toArray(NamedReference[]::new);
   }
 }

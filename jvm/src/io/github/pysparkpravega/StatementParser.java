@@ -35,12 +35,7 @@ final class StatementParser extends SparkSqlParser {
   }
 
   /** @param since the version from which on Spark has the statement, null for never. */
-  private record Statement(Pattern pattern, String since) {
-    /** Returns whether a version of Spark does not have it; what Spark has, it explains itself. */
-    boolean isLackingIn(String version) {
-      return since == null || SparkVersion.isOlder(version, since);
-    }
-  }
+  private record Statement(Pattern pattern, String since) {}
 
   static {
     statement("DESCRIBE HISTORY", "DESC(?:RIBE)? HISTORY <table>");
@@ -101,16 +96,20 @@ final class StatementParser extends SparkSqlParser {
     return plan;
   }
 
-  /** @param parsed whether a parser has taken the text. Then only a table that exists is meant, and no later Spark. */
+  /**
+   * Refuses a statement that this Spark does not have; what it has, it explains itself.
+   *
+   * @param parsed whether a parser has taken the text. Then only a table that exists is meant, and no later Spark.
+   */
   private void refuse(String text, boolean parsed) {
-    for (Map.Entry<String, Statement> statement : STATEMENTS.entrySet()) {
-      Matcher found = statement.getValue().pattern().matcher(text);
-      boolean never = statement.getValue().since() == null;
-      boolean lacking = parsed ? never : statement.getValue().isLackingIn(session.version());
+    STATEMENTS.forEach((name, statement) -> {
+      Matcher found = statement.pattern().matcher(text);
+      String since = statement.since();
+      boolean lacking = since == null || (!parsed && SparkVersion.isOlder(session.version(), since));
       if (lacking && found.lookingAt()) {
-        refuse(statement.getKey(), CollectionConverters.asJava(parseMultipartIdentifier(found.group(1))), parsed);
+        refuse(name, CollectionConverters.asJava(parseMultipartIdentifier(found.group(1))), parsed);
       }
-    }
+    });
   }
 
   /** @param there whether the table must exist. */
