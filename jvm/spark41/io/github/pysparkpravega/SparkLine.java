@@ -23,7 +23,6 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
@@ -96,15 +95,11 @@ final class SparkLine {
       }
 
       @Override
-      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return isDefinedAt(part) ? askForHiddenColumns((StreamingRelationV2) (LogicalPlan) part) : otherwise.apply(part);
-      }
-
-      @SuppressWarnings("unchecked")
-      private <B> B askForHiddenColumns(StreamingRelationV2 read) {
+      public LogicalPlan apply(LogicalPlan part) {
+        StreamingRelationV2 read = (StreamingRelationV2) part;
         HashMap<String, String> options = new HashMap<>(read.extraOptions().asCaseSensitiveMap());
         options.put(PravegaTable.WITH_HIDDEN_COLUMNS, "true");
-        return (B) read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
+        return read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
             read.output(), read.catalog(), read.identifier(), read.v1Relation());
       }
     });

@@ -28,7 +28,6 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
@@ -112,17 +111,13 @@ final class SparkLine {
       }
 
       @Override
-      @SuppressWarnings("unchecked")
-      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        if (!isDefinedAt(part)) {
-          return otherwise.apply(part);
-        }
-        StreamingRelationV2 read = (StreamingRelationV2) (LogicalPlan) part;
+      public LogicalPlan apply(LogicalPlan part) {
+        StreamingRelationV2 read = (StreamingRelationV2) part;
         List<AttributeReference> columns = CollectionConverters.asJava(read.output());
         int shown = read.table().columns().length;
         List<AttributeReference> kept = new ArrayList<>(columns.subList(0, shown));
         columns.stream().skip(shown).filter(column -> used.contains(column.exprId())).forEach(kept::add);
-        return (B) read.copy(read.source(), read.sourceName(), read.table(), read.extraOptions(),
+        return read.copy(read.source(), read.sourceName(), read.table(), read.extraOptions(),
             CollectionConverters.asScala(kept).toSeq(), read.catalog(), read.identifier(), read.v1Relation(),
             read.sourceIdentifyingName());
       }
