@@ -82,9 +82,9 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
 
     def read_segment() -> int:
         its = fields.revisions()[0]
-        (segment_id,) = its.unpack("q")
-        ranges[segment_id] = (its.double(), its.double())
-        return segment_id
+        segment_id, *keys = its.unpack("qdd")
+        ranges[segment_id] = (keys[0], keys[1])
+        return int(segment_id)
 
     positions = fields.mapping(read_segment, lambda: fields.unpack("q")[0])
     if not positions:

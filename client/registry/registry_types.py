@@ -28,12 +28,7 @@ class VersionInfo:
     id: int
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "type": self.type,
-            "serializationFormat": self.format,
-            "version": self.version,
-            "id": self.id,
-        }
+        return {"type": self.type, "serializationFormat": self.format, "version": self.version, "id": self.id}
 
     @classmethod
     def from_json(cls, value: Any) -> VersionInfo:
@@ -126,11 +121,8 @@ class Encoding:
 
     @classmethod
     def from_json(cls, value: Any) -> Encoding:
-        return cls(
-            SchemaInfo.from_json(value["schemaInfo"]),
-            VersionInfo.from_json(value["versionInfo"]),
-            value["codecType"]["name"],
-        )
+        of_group = SchemaVersion.from_json(value)
+        return cls(of_group.schema, of_group.version, value["codecType"]["name"])
 
 
 @dataclass(frozen=True)
@@ -185,23 +177,15 @@ class Compatibility:
     def to_json(self) -> dict[str, Any]:
         if self.policy != "Advanced":
             return {"policy": self.policy}
-        advanced: dict[str, Any] = {}
-        if self.backward is not None:
-            advanced["backwardPolicy"] = {"backwardPolicy": self.backward.to_json()}
-        if self.forward is not None:
-            advanced["forwardPolicy"] = {"forwardPolicy": self.forward.to_json()}
+        rules = {"backwardPolicy": self.backward, "forwardPolicy": self.forward}
+        advanced = {key: {key: rule.to_json()} for key, rule in rules.items() if rule is not None}
         return {"policy": self.policy, "advanced": advanced}
 
     @classmethod
     def from_json(cls, value: Any) -> Compatibility:
         advanced = value.get("advanced") or {}
-        backward = (advanced.get("backwardPolicy") or {}).get("backwardPolicy")
-        forward = (advanced.get("forwardPolicy") or {}).get("forwardPolicy")
-        return cls(
-            value["policy"],
-            None if backward is None else Rule.from_json(backward),
-            None if forward is None else Rule.from_json(forward),
-        )
+        rules = [(advanced.get(key) or {}).get(key) for key in ("backwardPolicy", "forwardPolicy")]
+        return cls(value["policy"], *(None if rule is None else Rule.from_json(rule) for rule in rules))
 
 
 @dataclass(frozen=True)

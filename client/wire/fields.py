@@ -101,7 +101,7 @@ class FieldReader:
             return decode_modified_utf8(encoded)
         except UnicodeDecodeError as error:
             raise ProtocolError(
-                f"the server's {self._what} holds a text that is not modified UTF-8: {error.reason}"
+                f"the server sent a text in {self._what} that is not modified UTF-8: {error.reason}"
             ) from error
 
     def optional_text(self) -> str:

@@ -11,7 +11,7 @@ import inspect
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from .fields import READ_BY_TYPE, FieldReader, Int32, SizedView, TracedInt64, TracedText, TrailingInt32, TrailingInt64
 
@@ -29,11 +29,21 @@ class Reply:
     command: ClassVar[int]
     request_id: int
 
-    def __init_subclass__(cls) -> None:
-        if "command" in vars(cls):
-            former = REPLY_KINDS.get(cls.command, cls).__qualname__
-            assert former == cls.__qualname__, f"{cls} has the type of {former}"  # slots make a class of the same name
-            REPLY_KINDS[cls.command] = cls
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def of_type(command: int) -> Callable[[type[R]], type[R]]:
+    """Return a decorator that makes a class of replies a dataclass, and notes the type of their frames."""
+
+    def note(cls: type[R]) -> type[R]:
+        kind = dataclass(frozen=True, slots=True)(cls)
+        assert command not in REPLY_KINDS, f"{cls} has the type of {REPLY_KINDS[command].__name__}"
+        kind.command, REPLY_KINDS[command] = command, kind
+        return kind
+
+    return note
 
 
 def make_reader(reply: type[Reply]) -> Callable[[FieldReader], Reply]:
@@ -56,42 +66,38 @@ def _find_reading(hint: Any) -> Callable[[FieldReader], Any]:
     return hint.__metadata__[0] if hasattr(hint, "__metadata__") else READ_BY_TYPE[hint]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(-127)
 class Hello(Reply):
     """The answer to the client's hello: the versions that the server speaks."""
 
-    command = -127
     request_id: Annotated[int, lambda fields: 0]
     high_version: Int32
     low_version: Int32
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(100)
 class KeepAlive(Reply):
     """A sign of life, to be skipped."""
 
-    command = 100
     request_id: Annotated[int, lambda fields: -1]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(2)
 class AppendSetup(Reply):
     """The writer may append; `last_event_number` is the last one stored, `NO_EVENT_NUMBER` if there is none."""
 
-    command = 2
     segment: str
     writer_id: uuid.UUID
     last_event_number: int
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(7)
 class DataAppended(Reply):
     """All blocks of the writer up to `event_number` are stored.
 
     `segment_write_offset` is the segment's length right after the block of `event_number`, -1 from old servers.
     """
 
-    command = 7
     writer_id: uuid.UUID
     event_number: int
     previous_event_number: TrailingInt64
@@ -99,11 +105,10 @@ class DataAppended(Reply):
     segment_write_offset: TrailingInt64
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(10)
 class SegmentRead(Reply):
     """Bytes of a segment from `offset` on; `data` is a view of the frame."""
 
-    command = 10
     segment: str
     offset: int
     at_tail: bool
@@ -112,11 +117,10 @@ class SegmentRead(Reply):
     request_id: TrailingInt64
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(12)
 class StreamSegmentInfo(Reply):
     """The state of a segment; `start_offset` is the truncation point, `last_modified` milliseconds since 1970."""
 
-    command = 12
     segment: str
     exists: bool
     sealed: bool
@@ -126,19 +130,17 @@ class StreamSegmentInfo(Reply):
     start_offset: Annotated[int, lambda fields: fields.optional_int64(0)]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(29)
 class SegmentSealed(Reply):
     """The segment takes no more appends."""
 
-    command = 29
     segment: str
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(35)
 class SegmentAttribute(Reply):
     """The value of a segment's attribute, `NO_EVENT_NUMBER` if absent."""
 
-    command = 35
     value: int
 
 
@@ -157,71 +159,61 @@ class OffsetFailure(Reply):
     offset: TrailingInt64
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(50)
 class WrongHost(Reply):
     """Another segment store has the segment's container: ask the controller again."""
 
-    command = 50
     segment: str
     correct_host: TracedText
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(51)
 class SegmentIsSealed(OffsetFailure):
     """An append to a sealed segment; `offset` is the event number refused."""
 
-    command = 51
 
-
-@dataclass(frozen=True, slots=True)
+@of_type(53)
 class NoSuchSegment(OffsetFailure):
     """The segment never existed, was deleted, or was merged into its parent (transactions)."""
 
-    command = 53
 
-
-@dataclass(frozen=True, slots=True)
+@of_type(55)
 class InvalidEventNumber(Reply):
     """The compare-and-set of a writer's event number failed: another connection writes with the same id."""
 
-    command = 55
     writer_id: uuid.UUID
     request_id: TracedInt64
     event_number: TrailingInt64
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(56)
 class SegmentIsTruncated(Reply):
     """A read began before the segment's first byte `start_offset`; `offset` is where the read was to begin."""
 
-    command = 56
     segment: str
     start_offset: TracedInt64
     offset: TrailingInt64
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(57)
 class OperationUnsupported(Reply):
     """The server does not support `operation` on this segment."""
 
-    command = 57
     operation: TracedText
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(60)
 class AuthTokenCheckFailed(Reply):
     """The delegation token was refused. For reads `request_id` holds the OFFSET of the request."""
 
-    command = 60
     request_id: TracedInt64
     code: TrailingInt32
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(61)
 class ErrorMessage(Reply):
     """The server refused the request's arguments, with a reason."""
 
-    command = 61
     segment: str
     message: str
     code: TrailingInt32

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from .fields import FieldReader, SizedBytes
-from .replies import Reply, SegmentFailure
+from .replies import Reply, SegmentFailure, of_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,10 @@ def _read_entries(fields: FieldReader) -> tuple[TableEntry, ...]:
 Entries = Annotated[tuple[TableEntry, ...], _read_entries]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(69)
 class TableSegmentInfo(Reply):
     """The state of a key-value table's partition; `entry_count` lags behind writes, `key_length` is in bytes."""
 
-    command = 69
     segment: str
     start_offset: int
     length: int
@@ -63,58 +62,49 @@ class TableSegmentInfo(Reply):
     key_length: Annotated[int, lambda fields: fields.optional_int32(0)]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(75)
 class TableEntriesUpdated(Reply):
     """The new versions of the entries written, in their order."""
 
-    command = 75
     versions: Annotated[tuple[int, ...], _read_versions]
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(77)
 class TableKeysRemoved(Reply):
-    command = 77
     segment: str
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(79)
 class TableRead(Reply):
     """An entry of every key asked for, in their order; missing keys have the version -1 and an empty value."""
 
-    command = 79
     segment: str
     entries: Entries
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(81)
 class TableKeyDoesNotExist(SegmentFailure):
     """A conditional write of a key that does not exist."""
 
-    command = 81
 
-
-@dataclass(frozen=True, slots=True)
+@of_type(82)
 class TableKeyBadVersion(SegmentFailure):
     """A conditional write found another version than expected, or an insert an existing key."""
 
-    command = 82
 
-
-@dataclass(frozen=True, slots=True)
+@of_type(84)
 class TableKeysRead(Reply):
     """A page of keys in ascending order. Tables with a fixed key length do not take the token back."""
 
-    command = 84
     segment: str
     keys: Annotated[tuple[TableKey, ...], _read_keys]
     continuation_token: SizedBytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@of_type(86)
 class TableEntriesRead(Reply):
     """A page of entries, in ascending order of their keys."""
 
-    command = 86
     segment: str
     entries: Entries
     continuation_token: SizedBytes = field(repr=False)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark_pravega.errors import ProtocolError
 
-from .fields import encode_text
+from .fields import FieldReader, encode_text
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -89,40 +89,25 @@ def encode_versioned(revisions: Sequence[bytes], *, version: int = 0, type: int 
     return b"".join(parts)
 
 
-class VersionedReader:
+class VersionedReader(FieldReader):
     """Reads one value, or the fields of a revision, from bytes. Raises ProtocolError if they end too early."""
 
-    def __init__(self, data: bytes | memoryview, what: str) -> None:
-        """Read from the start of `data`; `what` names the value in error messages."""
-        self._data = memoryview(data)
-        self._what = what
-        self._at = 0
-
-    def unpack(self, form: str) -> tuple[int, ...]:
-        """Read whole numbers of fixed size, in a format of `struct` without its byte order."""
-        return struct.unpack(">" + form, self._take(struct.calcsize(">" + form)))
-
-    def double(self) -> float:
-        (value,) = struct.unpack(">d", self._take(8))
-        return float(value)
-
-    def text(self) -> str:
-        """Read a text that Java's `writeUTF` wrote; texts that differ stay different."""
-        (length,) = self.unpack("H")
-        return bytes(self._take(length)).decode("ascii", errors="backslashreplace")
+    def unpack(self, form: str) -> tuple[Any, ...]:
+        """Read numbers of fixed size, in a format of `struct` without its byte order."""
+        return struct.unpack(">" + form, self.take(struct.calcsize(">" + form)))
 
     def compact_int(self) -> int:
         """Read a number that was written in 1, 2 or 4 bytes."""
-        first = self._data[self._at] if self._at < len(self._data) else 0
+        first = self._body[self._position] if self.remaining else 0
         if first < 0x80:
-            return self.unpack("B")[0]
+            return int(self.unpack("B")[0])
         if first < 0xC0:
-            return self.unpack("H")[0] & 0x3FFF
-        return self.unpack("I")[0] & 0x3FFFFFFF
+            return int(self.unpack("H")[0]) & 0x3FFF
+        return self.int32() & 0x3FFFFFFF
 
     def block(self) -> memoryview:
         """Read bytes after their number."""
-        return self._take(self.compact_int())
+        return self.take(self.compact_int())
 
     def texts(self) -> list[str]:
         """Read texts after their number."""
@@ -135,20 +120,18 @@ class VersionedReader:
     def revisions(self, *, version: int = 0, type: int | None = None) -> list[VersionedReader]:
         """Read the header of a value of this version, and return readers of its revisions."""
         header = [_FORMAT, version] if type is None else [_FORMAT, type, version]
-        if (start := list(self._take(len(header)))) != header:
+        if (start := list(self.take(len(header)))) != header:
             raise self._make_form_error(f"it begins with {start} instead of {header}")
         readers = []
         for _ in range(self.unpack("B")[0]):
             _, length = self.unpack("BI")
-            readers.append(VersionedReader(self._take(length), self._what))
+            readers.append(VersionedReader(self.take(length), self._what))
         return readers
 
-    def _take(self, length: int) -> memoryview:
-        taken = self._data[self._at : self._at + length]
-        if len(taken) < length:
-            raise self._make_form_error(f"it ends after {len(self._data):,} bytes")
-        self._at += length
-        return taken
+    def take(self, size: int) -> memoryview:
+        if size > self.remaining:
+            raise self._make_form_error(f"it ends after {len(self._body):,} bytes")
+        return super().take(size)
 
     def _make_form_error(self, reason: str) -> ProtocolError:
         return ProtocolError(f"{self._what} does not have the expected form: {reason}")

@@ -17,8 +17,7 @@ from pyspark_pravega.errors import SetupError
 SERVERS_LOCK = Path(__file__).parents[1] / "servers.lock"
 """The jars of Pravega standalone and the schema registry, one class path for both."""
 
-_COORDINATE = re.compile(r"[A-Za-z0-9_.-]+")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LINE = re.compile(r"([A-Za-z0-9_.-]+)\t" * 4 + r"([0-9]+)\t([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -60,18 +59,12 @@ def read_lock(path: Path) -> tuple[Artifact, ...]:
     for number, line in enumerate(path.read_text(encoding="ascii").splitlines(), start=1):
         if not line or line.startswith("#"):
             continue
-        fields = line.split("\t")
-        if (
-            len(fields) != 6
-            or not all(_COORDINATE.fullmatch(field) for field in fields[:4])
-            or not fields[4].isdigit()
-            or not _SHA256.fullmatch(fields[5])
-        ):
+        if (fields := _LINE.fullmatch(line)) is None:
             raise SetupError(
                 f"line {number} of the lock file {path} is not an artifact "
                 "(group, artifact, version, classifier or -, bytes, sha256, separated by tabs): "
                 "the file was damaged; install the package again"
             )
-        group, name, version, classifier, size, sha256 = fields
+        group, name, version, classifier, size, sha256 = fields.groups()
         artifacts.append(Artifact(group, name, version, None if classifier == "-" else classifier, int(size), sha256))
     return tuple(artifacts)

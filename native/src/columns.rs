@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use arrow_array::{Array, make_array, new_empty_array, new_null_array};
+use arrow_array::{Array, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, transform::MutableArrayData};
 use arrow_schema::DataType;
@@ -302,12 +302,6 @@ fn packed(bytes: &[u8]) -> BooleanBuffer {
 }
 
 fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
-    if rows == 0 {
-        return new_empty_array(one.data_type()).to_data();
-    }
-    if one.null_count() == 1 {
-        return new_null_array(one.data_type(), rows).to_data();
-    }
     // Doubled until it is long enough.
     let mut found = one.clone();
     while found.len() < rows {
@@ -317,7 +311,7 @@ fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
         longer.try_extend(0, 0, found.len().min(rows - found.len())).expect("room for constants");
         found = longer.freeze();
     }
-    make_array(found).to_data()
+    make_array(found).slice(0, rows).to_data()
 }
 
 /// Ends a list or map whose elements have been appended.

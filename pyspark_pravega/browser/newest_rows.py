@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import has_one_stream
 from pyspark_pravega.catalog.api.table import TableVersion
-from pyspark_pravega.client.stream import get_segment_epoch
+from pyspark_pravega.client.stream import get_segment_epoch, read_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.formats.core.format import find_format
@@ -167,11 +167,10 @@ class _Commits:
     def find(self, segment: str, offset: int) -> int:
         """Return the place in the list of the version that holds an event; its length if none does yet."""
         if segment not in self._ends:
-            number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
-            identity = (int(epoch) << 32) + int(number)
+            _, identity = read_segment_name(segment)
             # A segment that is not in the cut of a version ended before it, or was made after it.
             self._ends[segment] = [
-                cut.get(identity, math.inf if int(epoch) <= newest else 0)
+                cut.get(identity, math.inf if get_segment_epoch(identity) <= newest else 0)
                 for cut, newest in zip(self._cuts, self._newest, strict=True)
             ]
         return bisect_right(self._ends[segment], offset)

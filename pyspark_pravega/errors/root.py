@@ -41,6 +41,10 @@ class PravegaError(Exception):
     """The SQLSTATE of the condition, one of those that Spark lists."""
     cure: ClassVar[str] = "Do what the message says."
 
+    def __init_subclass__(cls, *, condition: str | None = None, sql_state: str | None = None) -> None:
+        """Give a class its own condition; without one it shares that of its base."""
+        cls.condition, cls.sql_state = condition or cls.condition, sql_state or cls.sql_state
+
     def __init__(self, message: str) -> None:
         # Nobody reads 100 kB, which would also end up in logs, plans and the web interface.
         self.message = shorten(_LONG_WORD.sub(lambda word: shorten(word[0]), message), _LONGEST_MESSAGE)

@@ -31,6 +31,7 @@ from pyspark_pravega.client.wire.replies import (
     SegmentSealed,
     StreamSegmentInfo,
     WrongHost,
+    of_type,
 )
 from pyspark_pravega.client.wire.table_replies import (
     TableEntriesRead,
@@ -171,7 +172,7 @@ def test_every_reply_has_a_golden_example() -> None:
 
 def test_a_type_has_one_reply() -> None:
     with pytest.raises(AssertionError, match="has the type of WrongHost"):
-        type("Other", (Reply,), {"command": WrongHost.command})
+        of_type(WrongHost.command)(type("Other", (Reply,), {}))
     assert REPLY_KINDS[WrongHost.command] is WrongHost
 
 

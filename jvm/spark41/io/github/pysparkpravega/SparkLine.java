@@ -4,8 +4,11 @@ import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Optional;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -20,7 +23,6 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
@@ -93,15 +95,11 @@ final class SparkLine {
       }
 
       @Override
-      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return isDefinedAt(part) ? askForHiddenColumns((StreamingRelationV2) (LogicalPlan) part) : otherwise.apply(part);
-      }
-
-      @SuppressWarnings("unchecked")
-      private <B> B askForHiddenColumns(StreamingRelationV2 read) {
+      public LogicalPlan apply(LogicalPlan part) {
+        StreamingRelationV2 read = (StreamingRelationV2) part;
         HashMap<String, String> options = new HashMap<>(read.extraOptions().asCaseSensitiveMap());
         options.put(PravegaTable.WITH_HIDDEN_COLUMNS, "true");
-        return (B) read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
+        return read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
             read.output(), read.catalog(), read.identifier(), read.v1Relation());
       }
     });
@@ -114,6 +112,13 @@ final class SparkLine {
 
   /** Does nothing: Spark 4.1 has no streams of changes. */
   static void checkChanges(StreamingRelationV2 read) {}
+
+  /** Returns the view that a statement makes: Spark 4.1 has views only in its own catalog. */
+  static Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
+    return plan instanceof CreateView made && made.child() instanceof UnresolvedIdentifier name
+        ? Optional.of(CollectionConverters.asJava(name.nameParts()))
+        : Optional.empty();
+  }
 
   /** Fails: the service is not asked for views. */
   static Object view(ViewDefinition found) {

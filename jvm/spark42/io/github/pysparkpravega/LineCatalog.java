@@ -42,8 +42,8 @@ interface LineCatalog extends Views {
 
   private static Requests.TimeTravel describe(TimeTravel asked) {
     return asked instanceof TimeTravel.AsOfVersion version
-        ? Requests.TimeTravel.version(version.version())
-        : Requests.TimeTravel.timestamp(((TimeTravel.AsOfTimestamp) asked).micros());
+        ? new Requests.TimeTravel("version", version.version())
+        : new Requests.TimeTravel("timestamp", Long.toString(((TimeTravel.AsOfTimestamp) asked).micros()));
   }
 
   @Override

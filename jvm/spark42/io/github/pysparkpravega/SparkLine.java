@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -27,7 +28,6 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
@@ -111,17 +111,13 @@ final class SparkLine {
       }
 
       @Override
-      @SuppressWarnings("unchecked")
-      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        if (!isDefinedAt(part)) {
-          return otherwise.apply(part);
-        }
-        StreamingRelationV2 read = (StreamingRelationV2) (LogicalPlan) part;
+      public LogicalPlan apply(LogicalPlan part) {
+        StreamingRelationV2 read = (StreamingRelationV2) part;
         List<AttributeReference> columns = CollectionConverters.asJava(read.output());
         int shown = read.table().columns().length;
         List<AttributeReference> kept = new ArrayList<>(columns.subList(0, shown));
         columns.stream().skip(shown).filter(column -> used.contains(column.exprId())).forEach(kept::add);
-        return (B) read.copy(read.source(), read.sourceName(), read.table(), read.extraOptions(),
+        return read.copy(read.source(), read.sourceName(), read.table(), read.extraOptions(),
             CollectionConverters.asScala(kept).toSeq(), read.catalog(), read.identifier(), read.v1Relation(),
             read.sourceIdentifyingName());
       }
@@ -140,6 +136,11 @@ final class SparkLine {
         ? write.copy(write.table(), write.query(), write.writeOptions().removed(OF_DELTA), write.isByName(),
             write.withSchemaEvolution(), write.write(), write.analyzedQuery())
         : plan;
+  }
+
+  /** Returns none: catalogs have views. */
+  static Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
+    return Optional.empty();
   }
 
   /** The view that the service describes. */

@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.github.pysparkpravega.Replies.KeyedWriteBegun;
+import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -96,8 +96,9 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     @Override
     public void commit(WriterCommitMessage[] messages) {
       List<byte[]> reports = messagesOf(messages);
-      commit((insert, again) -> new CommitChanges(
-          table.handle(), insert.withTasks(reports.size()), reports, again, command.toString(), ends, conditions));
+      commit((insert, again) -> new CommitChanges(table.handle(),
+          new InsertHandle(insert.kind(), insert.id(), reports.size(), insert.options(), insert.seen()), reports, again,
+          command.toString(), ends, conditions));
     }
   }
 

@@ -2,10 +2,14 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
@@ -131,5 +135,24 @@ final class PravegaScanBuilder
     StructType evaluated = conditions.isEmpty() ? null : every;
     return new PravegaScan(
         table, required, options, limit, aggregation, evaluated, List.copyOf(conditions), !keyedWrite);
+  }
+
+  /** A row with the number of rows of a scan, as often as the query counts them. Spark starts no task for it. */
+  private record KnownCount(PravegaScan scan) implements LocalScan {
+    @Override
+    public InternalRow[] rows() {
+      Object[] values = Collections.nCopies(readSchema().length(), scan.known().getAsLong()).toArray();
+      return new InternalRow[] {new GenericInternalRow(values)};
+    }
+
+    @Override
+    public StructType readSchema() {
+      return scan.readSchema();
+    }
+
+    @Override
+    public String description() {
+      return scan.description();
+    }
   }
 }

@@ -32,7 +32,9 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimeType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
@@ -46,6 +48,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   /** The column that has the whole row for a statement that changes rows, see datasource/tables/hidden_columns.py. */
   static final String FORMER_ROW = "_former_row";
+
+  private static final String TIMES = "spark.sql.timeType.enabled";
 
   private final PravegaService service;
   private final Identifier ident;
@@ -214,13 +218,24 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   @Override
   public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap asked) {
     StructType schema = CatalogV2Util.v2ColumnsToStructType(columns());
-    TimeColumns.check(schema, this::refuse);
+    checkTimes(schema);
     if (asked.containsKey(WITH_HIDDEN_COLUMNS)) {
       for (MetadataColumn hidden : metadataColumns()) {
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
       }
     }
     return new PravegaScanBuilder(this, schema, dropOwnOptions(asked));
+  }
+
+  /**
+   * Refuses columns of type TIME, which Spark has only if a conf says so. Without it, Spark itself refuses to declare
+   * one, but not to read or write one, and most of its functions fail.
+   */
+  private void checkTimes(StructType schema) {
+    if (schema.existsRecursively(part -> part instanceof TimeType)
+        && !Boolean.parseBoolean(SQLConf.get().getConfString(TIMES, "false"))) {
+      refuse("A column of type TIME");
+    }
   }
 
   /** Returns the options of a read without the adapter's own. */
@@ -235,7 +250,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    TimeColumns.check(info.schema(), this::refuse);
+    checkTimes(info.schema());
     if (madeForStream) {
       madeForStream = false;
       description = service.call(new SettleTable(handle(), info.schema(), info.options().asCaseSensitiveMap(),
@@ -352,7 +367,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   }
 
   NamedReference[] rowKey() {
-    return references(description().rowKey());
+    return description().rowKey().stream().map(key -> Expressions.column("`" + key.replace("`", "``") + "`"))
+        .toArray(NamedReference[]::new);
   }
 
   /** Returns whether a change of this table is one of a row with a key, and not a row of its own. */
@@ -370,10 +386,5 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   /** Returns whether a scan of this table was planned, and so the end of all its scans. */
   synchronized boolean isScanned() {
     return ends != null;
-  }
-
-  static NamedReference[] references(List<String> names) {
-    return names.stream().map(column -> Expressions.column("`" + column.replace("`", "``") + "`"))
-        .toArray(NamedReference[]::new);
   }
 }

@@ -45,8 +45,8 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     for (TaskMetric metric : TaskMetric.OF_WRITES) {
       answer = answer.add(metric.name(), DataTypes.LongType);
     }
-    return new PythonTask(
-        PythonWorkers.source(python), function, "write_to_data_source", rows, answer, PythonWorkers.artifacts());
+    return new PythonTask(PythonWorkers.source(python, Map.of()), function, "write_to_data_source", rows, answer,
+        PythonWorkers.artifacts());
   }
 
   /** A function that reads a partition, which is handed to it. */

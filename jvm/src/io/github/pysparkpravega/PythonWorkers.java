@@ -33,10 +33,6 @@ final class PythonWorkers {
   private PythonWorkers() {}
 
   /** @param version of the Python that made the function, such as 3.11: workers of another one refuse it. */
-  static UserDefinedPythonDataSource source(String version) {
-    return source(version, Map.of());
-  }
-
   static UserDefinedPythonDataSource source(String version, Map<String, String> more) {
     SparkConf conf = SparkEnv.get().conf();
     Map<String, String> environment = new HashMap<>();

@@ -53,11 +53,7 @@ interface Replies {
   record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,
       long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,
       @OrNull Long known) {}
-  record InsertHandle(String kind, String id, int tasks, Map<String, String> options, @OrNull String seen) {
-    InsertHandle withTasks(int number) {
-      return new InsertHandle(kind, id, number, options, seen);
-    }
-  }
+  record InsertHandle(String kind, String id, int tasks, Map<String, String> options, @OrNull String seen) {}
   record InsertBegun(InsertHandle insert, byte[] function, String python) {}
   record KeyedWriteBegun(byte[] function, String python) {}
   record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}

@@ -24,15 +24,7 @@ interface Requests {
   // catalog/protocol/table_requests.py
   record ListTables(String[] namespace) implements Request<String[]> {}
   record ListRelations(String[] namespace) implements Request<Relations> {}
-  record TimeTravel(String unit, String text) {
-    static TimeTravel version(String version) {
-      return new TimeTravel("version", version);
-    }
-
-    static TimeTravel timestamp(long micros) {
-      return new TimeTravel("timestamp", Long.toString(micros));
-    }
-  }
+  record TimeTravel(String unit, String text) {}
 
   /** The reply has the fields of a TableDescription, a MetadataDescription or a ViewDefinition. */
   record LoadTable(String[] namespace, String name, Map<String, String> options, boolean writing, @OrNull TimeTravel at,

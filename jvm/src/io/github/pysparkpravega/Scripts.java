@@ -14,10 +14,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 
-/**
- * Stands between Python and the session's own parser: Python looks at all methods of an object that it calls, and the
- * parser has some whose types Spark 4.2 lacks.
- */
+/** What scripts and views ask of the session's parser and of its plans. */
 public final class Scripts {
   private Scripts() {}
 

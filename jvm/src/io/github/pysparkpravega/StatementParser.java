@@ -5,37 +5,37 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.spark.sql.catalyst.FunctionIdentifier;
-import org.apache.spark.sql.catalyst.TableIdentifier;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
-import scala.collection.immutable.Seq;
+import org.apache.spark.sql.execution.SparkSqlParser;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Spark's parser, with better errors for statements that Delta, Iceberg and Trino have for their tables, and for those
  * that only a later Spark has: they say what to use for a table of Pravega. It accepts what Spark's parser accepts,
  * except those statements of Delta, Iceberg and Trino for a table of Pravega that exists: the extensions of Delta and
- * Iceberg parse them, and Spark takes DESCRIBE HISTORY and DESCRIBE DETAIL for a column of a table named HISTORY.
+ * Iceberg parse them, and Spark takes DESCRIBE HISTORY and DESCRIBE DETAIL for a column of a table named HISTORY. Texts
+ * that are no statements, such as names and types, it parses as Spark does.
  */
-record StatementParser(SparkSession session, ParserInterface spark) implements LineParser {
+final class StatementParser extends SparkSqlParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
   private static final String PART = "(?:`(?:[^`]|``)+`|[\\w$-]+)";
   private static final Map<String, Statement> STATEMENTS = new LinkedHashMap<>();
 
-  /** @param since the version from which on Spark has the statement, null for never. */
-  private record Statement(Pattern pattern, String since) {
-    /** Returns whether a version of Spark does not have it; what Spark has, it explains itself. */
-    boolean isLackingIn(String version) {
-      return since == null || SparkVersion.isOlder(version, since);
-    }
+  private final SparkSession session;
+  private final ParserInterface next;
+
+  /** @param next the parser of statements that Spark or another extension has. */
+  StatementParser(SparkSession session, ParserInterface next) {
+    this.session = session;
+    this.next = next;
   }
+
+  /** @param since the version from which on Spark has the statement, null for never. */
+  private record Statement(Pattern pattern, String since) {}
 
   static {
     statement("DESCRIBE HISTORY", "DESC(?:RIBE)? HISTORY <table>");
@@ -66,13 +66,13 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   }
 
   @Override
-  public LogicalPlan parsePlan(String text) throws ParseException {
-    return check(text, () -> spark.parsePlan(text));
+  public LogicalPlan parsePlan(String text) {
+    return check(text, () -> next.parsePlan(text));
   }
 
   @Override
-  public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
-    return check(text, () -> spark.parsePlanWithParameters(text, parameters));
+  public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) {
+    return check(text, () -> next.parsePlanWithParameters(text, parameters));
   }
 
   private interface Parsing {
@@ -83,29 +83,33 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
    * Checks what is parsed. If it is a statement that Spark never has, the parser of Iceberg or Delta knows it, or Spark
    * takes it for the description of a column.
    */
-  private LogicalPlan check(String text, Parsing parsing) throws ParseException {
+  private LogicalPlan check(String text, Parsing parsing) {
     LogicalPlan plan;
     try {
       plan = parsing.parse();
     } catch (ParseException e) {
       refuse(text, false);
-      throw e;
+      throw PravegaException.unchecked(e);
     }
     refuse(text, true);
-    newViewOfOlderSpark(plan).ifPresent(name -> refuse("CREATE VIEW", name, false));
+    SparkLine.newViewOfOlderSpark(plan).ifPresent(name -> refuse("CREATE VIEW", name, false));
     return plan;
   }
 
-  /** @param parsed whether a parser has taken the text. Then only a table that exists is meant, and no later Spark. */
-  private void refuse(String text, boolean parsed) throws ParseException {
-    for (Map.Entry<String, Statement> statement : STATEMENTS.entrySet()) {
-      Matcher found = statement.getValue().pattern().matcher(text);
-      boolean never = statement.getValue().since() == null;
-      boolean lacking = parsed ? never : statement.getValue().isLackingIn(session.version());
+  /**
+   * Refuses a statement that this Spark does not have; what it has, it explains itself.
+   *
+   * @param parsed whether a parser has taken the text. Then only a table that exists is meant, and no later Spark.
+   */
+  private void refuse(String text, boolean parsed) {
+    STATEMENTS.forEach((name, statement) -> {
+      Matcher found = statement.pattern().matcher(text);
+      String since = statement.since();
+      boolean lacking = since == null || (!parsed && SparkVersion.isOlder(session.version(), since));
       if (lacking && found.lookingAt()) {
-        refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), parsed);
+        refuse(name, CollectionConverters.asJava(parseMultipartIdentifier(found.group(1))), parsed);
       }
-    }
+    });
   }
 
   /** @param there whether the table must exist. */
@@ -115,45 +119,5 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
         table.catalog().service().refuse(table.ident(), statement);
       }
     });
-  }
-
-  @Override
-  public Expression parseExpression(String text) throws ParseException {
-    return spark.parseExpression(text);
-  }
-
-  @Override
-  public TableIdentifier parseTableIdentifier(String text) throws ParseException {
-    return spark.parseTableIdentifier(text);
-  }
-
-  @Override
-  public FunctionIdentifier parseFunctionIdentifier(String text) throws ParseException {
-    return spark.parseFunctionIdentifier(text);
-  }
-
-  @Override
-  public Seq<String> parseMultipartIdentifier(String text) throws ParseException {
-    return spark.parseMultipartIdentifier(text);
-  }
-
-  @Override
-  public LogicalPlan parseQuery(String text) throws ParseException {
-    return spark.parseQuery(text);
-  }
-
-  @Override
-  public StructType parseRoutineParam(String text) throws ParseException {
-    return spark.parseRoutineParam(text);
-  }
-
-  @Override
-  public StructType parseTableSchema(String text) throws ParseException {
-    return spark.parseTableSchema(text);
-  }
-
-  @Override
-  public DataType parseDataType(String text) throws ParseException {
-    return spark.parseDataType(text);
   }
 }

@@ -54,13 +54,14 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   /** Spark before 4.3 calls this for VERSION AS OF. */
   @Override
   default Table loadTable(Identifier ident, String version) {
-    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.version(version), false);
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, new TimeTravel("version", version), false);
   }
 
   /** Spark before 4.3 calls this for TIMESTAMP AS OF. */
   @Override
   default Table loadTable(Identifier ident, long micros) {
-    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.timestamp(micros), false);
+    TimeTravel at = new TimeTravel("timestamp", Long.toString(micros));
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, at, false);
   }
 
   /** Returns a table that is written, prepared for a statement that changes or removes rows if it is one. */

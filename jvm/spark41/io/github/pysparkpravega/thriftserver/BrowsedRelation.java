@@ -11,8 +11,8 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
-/** A table: catalogs of Spark 4.1 have no views beside them. */
-record BrowsedRelation(Table table) {
+/** What a metadata call shows of a table: catalogs of Spark 4.1 have no views beside them. */
+record BrowsedRelation(Column[] columns, Map<String, String> properties, Constraint[] constraints) {
   /** Lists what a namespace has, without loading it. */
   static TableSummary[] list(TableCatalog tables, String[] namespace)
       throws NoSuchNamespaceException, NoSuchTableException {
@@ -21,18 +21,7 @@ record BrowsedRelation(Table table) {
   }
 
   static BrowsedRelation load(TableCatalog tables, Identifier ident) throws NoSuchTableException {
-    return new BrowsedRelation(tables.loadTable(ident));
-  }
-
-  Column[] columns() {
-    return table.columns();
-  }
-
-  Map<String, String> properties() {
-    return table.properties();
-  }
-
-  Constraint[] constraints() {
-    return table.constraints();
+    Table table = tables.loadTable(ident);
+    return new BrowsedRelation(table.columns(), table.properties(), table.constraints());
   }
 }

@@ -13,8 +13,8 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
-/** A table or a view, as Spark's catalogs have both from 4.2 on. */
-record BrowsedRelation(Relation relation) {
+/** What a metadata call shows of a table or a view, as Spark's catalogs have both from 4.2 on. */
+record BrowsedRelation(Column[] columns, Map<String, String> properties, Constraint[] constraints) {
   /** Lists what a namespace has, without loading it. */
   static TableSummary[] list(TableCatalog tables, String[] namespace)
       throws NoSuchNamespaceException, NoSuchTableException {
@@ -25,19 +25,9 @@ record BrowsedRelation(Relation relation) {
   }
 
   static BrowsedRelation load(TableCatalog tables, Identifier ident) throws NoSuchTableException {
-    return new BrowsedRelation(
-        tables instanceof RelationCatalog relations ? relations.loadRelation(ident) : tables.loadTable(ident));
-  }
-
-  Column[] columns() {
-    return relation.columns();
-  }
-
-  Map<String, String> properties() {
-    return relation.properties();
-  }
-
-  Constraint[] constraints() {
-    return relation instanceof Table table ? table.constraints() : new Constraint[0];
+    Relation loaded = tables instanceof RelationCatalog relations
+        ? relations.loadRelation(ident) : tables.loadTable(ident);
+    return new BrowsedRelation(loaded.columns(), loaded.properties(),
+        loaded instanceof Table table ? table.constraints() : new Constraint[0]);
   }
 }

@@ -5,6 +5,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -31,6 +35,8 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Catalogs {
   static final String SESSION_CATALOG = CatalogManager.SESSION_CATALOG_NAME();
   private static final Logger LOG = LoggerFactory.getLogger(Catalogs.class);
+  /** Loads of tables at once, because a tool may ask for the columns of all. */
+  private static final int AT_ONCE = 8;
   private static final Pattern CONF = Pattern.compile("spark\\.sql\\.catalog\\.([^.]+)");
 
   private final SparkSession session;
@@ -113,7 +119,25 @@ final class Catalogs {
             () -> made.apply(new Found(namespace, ident.name(), BrowsedRelation.load(namespace.tables(), ident)))));
       }
     }
-    return Parallel.results(loads).stream().flatMap(List::stream).toList();
+    return results(loads).stream().flatMap(List::stream).toList();
+  }
+
+  /** Returns the results in the order of the work. The threads are new, so that they inherit the active session. */
+  static <T> List<T> results(List<Callable<T>> work) throws HiveSQLException {
+    ExecutorService threads = Executors.newFixedThreadPool(AT_ONCE);
+    try {
+      List<T> results = new ArrayList<>();
+      for (Future<T> result : threads.invokeAll(work)) {
+        results.add(result.get());
+      }
+      return results;
+    } catch (ExecutionException e) {
+      throw e.getCause() instanceof HiveSQLException known ? known : new HiveSQLException(e.getCause());
+    } catch (InterruptedException e) {
+      throw new HiveSQLException("interrupted", e);
+    } finally {
+      threads.shutdownNow();
+    }
   }
 
   private static <T> List<T> attempt(boolean named, String what, Callable<List<T>> work) throws HiveSQLException {
