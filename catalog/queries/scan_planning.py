@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.bounds import describe_bounds
 from pyspark_pravega.datasource.scan.aggregates.aggregation import can_begin
-from pyspark_pravega.datasource.scan.conditions import can_evaluate
+from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
@@ -130,12 +131,16 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
 def _make_request(request: r.PlanScan, end: ScanEnd | None) -> ScanRequest:
     """Return what Spark asks of a scan. `end` is the end of an earlier scan in the same query."""
     conditions = request.conditions
+    hints: tuple[Condition, ...] = ()
     if request.every is not None:
-        conditions += tuple(compress(request.of_joins, can_evaluate(request.of_joins, request.every)))
+        evaluable = can_evaluate(request.of_joins, request.every)
+        conditions += tuple(compress(request.of_joins, evaluable))
+        hints = tuple(compress(request.of_joins, map(operator.not_, evaluable)))
     return ScanRequest(
         request.columns,
         conditions,
         request.every,
+        hints,
         limit=request.limit if request.limit >= 0 else None,
         aggregation=request.aggregation,
         cores=request.cores,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
+from ..scan.conditions import Sieve, can_evaluate
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
 from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
@@ -58,6 +59,8 @@ def _read_remembered(plan: GroupPlan, group: RememberedGroup, counts: Counts) ->
         if state is None and group.after is None:
             yield from _read_group(plan, group.events, counts)
             return
+        if state is not None and group.lookup is not None and plan.key_conditions:
+            state = replace(state, entries=[_sieve_keys(plan, key, file) for file in state.entries])
         rows = opened.enter_context(_begin_rows(plan, plan.table.schema, state))
         events = group.events if state is None else group.without(state)
         if state is not None and not events.pieces:
@@ -94,6 +97,13 @@ def _begin_rows(plan: GroupPlan, columns: StructType, state: RowState | None = N
 def _feed_rows(plan: GroupPlan, rows: CurrentRows, events: GroupPartition, columns: StructType, counts: Counts) -> None:
     for changes, locations in group_changes(plan, events, columns, counts):
         rows.feed(changes, locations)
+
+
+def _sieve_keys(plan: GroupPlan, key: Sequence[str], parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the entries of a file whose keys fulfil the query's conditions, so that others take no time."""
+    sieve = Sieve(plan.key_conditions, StructType([plan.table.schema[name] for name in key]))
+    for part in parts:
+        yield part.filter(sieve.mask({name: part.column(name_value(name)).combine_chunks() for name in key}))
 
 
 def _select_columns(plan: GroupPlan, state: RowState) -> Iterator[pa.Table]:
@@ -133,6 +143,9 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
         # A limit may end a task early, and the ends of older positions need not be in the order of time.
         complete = measured.to_tail and rows.limit is None
         slots = find_asked_slots(read, rows.conditions)
+        key = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
+        on_key = tuple(one for one in rows.conditions if one.columns and can_evaluate([one], key) == [True])
+        plan = replace(plan, key_conditions=on_key)
         partitions, files = remember(read, planned, folder, rows.files, slots, write=complete)
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)

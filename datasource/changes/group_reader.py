@@ -28,6 +28,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
+from ..scan.conditions import Condition
 from ..scan.counts import Counts, ReadingCounts, make_null_counts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
 from ..scan.event_plan import EventScanPlan
@@ -68,12 +69,14 @@ class GroupPlan(EventScanPlan):
     """The plan of all tasks that fold changes.
 
     `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for. `log`
-    has the versions of changes without a position, if versions are asked for.
+    has the versions of changes without a position, if versions are asked for. Tasks that look keys up need only those
+    that fulfil `key_conditions`.
     """
 
     memory: int = 0
     clearings: Clearings = field(default_factory=Clearings)
     log: LogVersions | None = None
+    key_conditions: tuple[Condition, ...] = ()
 
     @property
     def ages(self) -> OlderPositions:

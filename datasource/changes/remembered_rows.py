@@ -44,8 +44,8 @@ _LOG = logging.getLogger(__name__)
 _FORMAT = 3
 _KEPT = 2
 """How many states of a group stay: another scan may still read the one before the newest."""
-_MOST_KEYS = 1000
-"""Most keys that are looked up: more are in too many blocks."""
+_MOST_KEYS = 10_000
+"""Most keys that are looked up: the driver computes a slot of each, and sends the slots to the tasks."""
 _MOST_NEW_BYTES = 8 << 20
 """Most bytes of a group's newer events that scans by key read again and again."""
 _SHARED_GROUPS = 4

@@ -2,26 +2,25 @@ package io.github.pysparkpravega;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NonSQLExpression;
-import org.apache.spark.sql.catalyst.expressions.PythonUDF;
-import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
-import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
@@ -32,8 +31,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
 import scala.Option;
 import scala.Tuple2;
 import scala.collection.immutable.Seq;
@@ -41,15 +42,16 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Lets a join of a micro-batch with a key-value table read only the keys of the micro-batch. Spark's own rule for this
+ * Lets a join of a micro-batch with a table that has keys read only the keys of the micro-batch. Spark's own rule for this
  * leaves streams out. In an inner join the micro-batch is broadcast, if it is small enough for that, and the scan of the
  * table gets the keys of this very broadcast: the subquery has no other plan. If Spark joins in another way after all,
- * it reads the whole table. Where all rows of the micro-batch stay, as in a left join, Spark cannot broadcast it: the
- * subqueries read the keys of the same events once more, all key columns together.
+ * it reads the whole table. Spark cannot broadcast a micro-batch whose rows all stay, as in a left join, nor plan a
+ * watermark in a subquery: then the subqueries read the keys of the same events once more, all key columns together.
  */
 final class LookupJoins extends Rule<LogicalPlan> {
   /** Joins whose result needs no row of the right side but those that match one of the left side. */
-  private static final Set<JoinType> OF_THE_LEFT = Set.of(LeftOuter$.MODULE$, LeftSemi$.MODULE$, LeftAnti$.MODULE$);
+  private static final Set<JoinType> OF_THE_LEFT =
+      Set.of(Inner$.MODULE$, LeftOuter$.MODULE$, LeftSemi$.MODULE$, LeftAnti$.MODULE$);
 
   private final SparkSession session;
 
@@ -73,10 +75,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
       @Override
       public LogicalPlan apply(LogicalPlan part) {
         Join join = (Join) part;
-        if (join.condition().isEmpty() || join.left().isStreaming() == join.right().isStreaming()) {
-          return join;
-        }
-        if (join.left().isStreaming()) {
+        if (isLookup(join)) {
           return prune(join);
         }
         if (join.joinType() != Inner$.MODULE$ && join.joinType() != RightOuter$.MODULE$) {
@@ -101,59 +100,87 @@ final class LookupJoins extends Rule<LogicalPlan> {
    * is its left side, so that the scan whose rows Spark counts is in the join and not in the subquery.
    */
   private Join prune(Join join) {
-    LogicalPlan stream = join.left();
-    LogicalPlan table = join.right();
+    KeysOfMicroBatch keys = isLookup(join) ? KeysOfMicroBatch.of(join.left()) : null;
+    Set<ExprId> columns = keys == null ? Set.of() : keyColumns(join.right());
     Option<HintInfo> given = join.hint().leftHint();
     Option<HintInfo> other = join.hint().rightHint();
-    boolean isInner = join.joinType() == Inner$.MODULE$;
     boolean asked = given.exists(info -> info.strategy().contains(BROADCAST$.MODULE$));
-    if (isInner ? strategy(other).isDefined() || (strategy(given).isDefined() && !asked)
-        : !OF_THE_LEFT.contains(join.joinType())) {
+    if (columns.isEmpty() || (!asked && keys.bytes() > conf().autoBroadcastJoinThreshold())) {
       return join;
     }
+    Join narrow = withNarrowKeys(join, columns);
+    List<EqualTo> equalities = equalities(narrow);
+    boolean isBroadcast = join.joinType() == Inner$.MODULE$ && strategy(other).isEmpty()
+        && (asked || strategy(given).isEmpty()) && keys.isWhole()
+        && equalities.stream().allMatch(equal -> KeysOfMicroBatch.isRepeatable(equal.left()));
     List<Expression> streamKeys = new ArrayList<>();
     List<Expression> tableKeys = new ArrayList<>();
-    for (Expression part : list(PartitionPruning$.MODULE$.splitConjunctivePredicates(join.condition().get()))) {
-      if (part instanceof EqualTo equal) {
-        boolean straight = isOf(equal.left(), stream) && isOf(equal.right(), table);
-        if (straight || (isOf(equal.left(), table) && isOf(equal.right(), stream))) {
-          streamKeys.add(straight ? equal.left() : equal.right());
-          tableKeys.add(straight ? equal.right() : equal.left());
-        }
+    for (EqualTo equal : equalities) {
+      Expression key = isBroadcast ? equal.left() : keys.trace(equal.left());
+      if (key != null && (isBroadcast || isKey(equal.right(), join.right(), columns))) {
+        streamKeys.add(key);
+        tableKeys.add(equal.right());
       }
     }
-    boolean isLookedUp = tableKeys.stream().anyMatch(key -> isKey(key, table));
-    if (!isLookedUp || !isRepeatable(stream) || !streamKeys.stream().allMatch(LookupJoins::isRepeatable)
-        || (!asked && bytes(stream) > conf().autoBroadcastJoinThreshold())) {
+    LogicalPlan source = isBroadcast ? join.left() : keys.distinct(streamKeys);
+    Seq<Expression> sourceKeys = seq(isBroadcast ? streamKeys : new ArrayList<>(list(source.output())));
+    LogicalPlan pruned = join.right();
+    for (int index = 0; index < tableKeys.size(); index++) {
+      if (isKey(tableKeys.get(index), join.right(), columns)) {
+        pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), source, sourceKeys,
+            seq(List.of((Object) index)), isBroadcast, NamedExpression.newExprId(), Option.empty(), Option.empty()),
+            pruned);
+      }
+    }
+    if (pruned == join.right()) {
       return join;
     }
-    LogicalPlan source = stream;
-    List<Expression> sourceKeys = streamKeys;
-    if (!isInner && tableKeys.stream().filter(key -> isKey(key, table)).count() > 1) {
-      source = distinct(streamKeys, stream);
-      sourceKeys = new ArrayList<>(list(source.output()));
-    }
-    LogicalPlan pruned = table;
-    for (int index = 0; index < tableKeys.size(); index++) {
-      if (isKey(tableKeys.get(index), table)) {
-        pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), source, seq(sourceKeys),
-            seq(List.of((Object) index)), isInner, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
-      }
-    }
-    Option<HintInfo> hint = isInner ? Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))) : given;
-    return join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(hint, other));
+    Option<HintInfo> hint = isBroadcast ? Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))) : given;
+    return narrow.copy(join.left(), pruned, join.joinType(), narrow.condition(), new JoinHint(hint, other));
+  }
+
+  /** Returns whether rows of the right side count only where they match one of the left side, which is a stream. */
+  static boolean isLookup(Join join) {
+    return join.left().isStreaming() && !join.right().isStreaming() && OF_THE_LEFT.contains(join.joinType())
+        && join.condition().isDefined();
   }
 
   /**
-   * Returns the distinct keys of a stream. Subqueries of several of its key columns that begin with it share its shuffle,
-   * and so read the events once for all.
+   * Returns a join that also compares the key columns which it compares as wider numbers only. The value of the stream is
+   * null if it is too large for the column, so that the condition is true for the same rows.
    */
-  private static LogicalPlan distinct(List<Expression> keys, LogicalPlan stream) {
-    List<NamedExpression> named = new ArrayList<>();
-    for (Expression key : keys) {
-      named.add(new Alias(key, "key", NamedExpression.newExprId(), seq(List.of()), Option.empty(), seq(List.of())));
+  private static Join withNarrowKeys(Join join, Set<ExprId> columns) {
+    Expression condition = join.condition().get();
+    for (EqualTo equal : equalities(join)) {
+      if (equal.right() instanceof Cast cast && isExact(cast.child().dataType()) && isExact(cast.dataType())
+          && Cast.canUpCast(cast.child().dataType(), cast.dataType()) && isKey(cast.child(), join.right(), columns)) {
+        Expression narrow = new Cast(equal.left(), cast.child().dataType(), cast.timeZoneId(), EvalMode.TRY());
+        condition = new And(condition, new EqualTo(narrow, cast.child()));
+      }
     }
-    return new Aggregate(seq(keys), seq(named), stream, Option.empty());
+    return join.copy(join.left(), join.right(), join.joinType(), Option.apply(condition), join.hint());
+  }
+
+  private static boolean isExact(DataType type) {
+    return type instanceof IntegralType || type instanceof DecimalType;
+  }
+
+  /** Returns the comparisons of the left side with the right one, in this order. */
+  private static List<EqualTo> equalities(Join join) {
+    List<EqualTo> equalities = new ArrayList<>();
+    for (Expression part : conjuncts(join.condition().get())) {
+      if (part instanceof EqualTo equal) {
+        boolean straight = isOf(equal.left(), join.left()) && isOf(equal.right(), join.right());
+        if (straight || (isOf(equal.left(), join.right()) && isOf(equal.right(), join.left()))) {
+          equalities.add(straight ? equal : new EqualTo(equal.right(), equal.left()));
+        }
+      }
+    }
+    return equalities;
+  }
+
+  static List<Expression> conjuncts(Expression condition) {
+    return list(PartitionPruning$.MODULE$.splitConjunctivePredicates(condition));
   }
 
   private static Option<?> strategy(Option<HintInfo> hint) {
@@ -164,47 +191,32 @@ final class LookupJoins extends Rule<LogicalPlan> {
     return !expression.references().isEmpty() && expression.references().subsetOf(side.outputSet());
   }
 
-  /** Returns whether an expression is a key column of a key-value table. */
-  private static boolean isKey(Expression expression, LogicalPlan side) {
-    Option<Tuple2<Expression, LogicalPlan>> found =
+  /** Returns the columns by whose values the scans of a plan leave rows out. */
+  private static Set<ExprId> keyColumns(LogicalPlan plan) {
+    Set<ExprId> columns = new HashSet<>();
+    for (LogicalPlan leaf : list(plan.collectLeaves())) {
+      if (leaf instanceof DataSourceV2Relation relation && relation.table() instanceof PravegaTable table
+          && table.newScanBuilder(relation.options()).build() instanceof PravegaScan scan) {
+        Set<String> names =
+            Arrays.stream(scan.filterAttributes()).map(key -> key.fieldNames()[0]).collect(Collectors.toSet());
+        list(relation.output()).stream().filter(column -> names.contains(column.name()))
+            .forEach(column -> columns.add(column.exprId()));
+      }
+    }
+    return columns;
+  }
+
+  private static boolean isKey(Expression expression, LogicalPlan side, Set<ExprId> columns) {
+    Option<Tuple2<Expression, LogicalPlan>> origin =
         PartitionPruning$.MODULE$.findExpressionAndTrackLineageDown(expression, side);
-    if (found.isEmpty() || !(found.get()._1() instanceof Attribute column)
-        || !(found.get()._2() instanceof DataSourceV2Relation relation)
-        || !(relation.table() instanceof PravegaTable table) || !table.takesUpdates()) {
-      return false;
-    }
-    Set<String> keys = Arrays.stream(table.rowKey()).map(key -> key.fieldNames()[0]).collect(Collectors.toSet());
-    return keys.contains(column.name());
-  }
-
-  /** Returns whether a plan is a micro-batch of a table, whose rows are the same each time it is read. */
-  private static boolean isRepeatable(LogicalPlan plan) {
-    if (plan instanceof StreamingDataSourceV2ScanRelation scan) {
-      return scan.stream() instanceof PravegaTableStream stream && !stream.isRealTime()
-          && scan.startOffset().isDefined() && scan.endOffset().isDefined();
-    }
-    boolean is = plan instanceof Project || plan instanceof Filter;
-    return is && list(plan.expressions()).stream().allMatch(LookupJoins::isRepeatable)
-        && isRepeatable(list(plan.children()).get(0));
-  }
-
-  private static boolean isRepeatable(Expression expression) {
-    return expression.deterministic() && !expression.exists(part -> part instanceof NonSQLExpression
-        || part instanceof ScalaUDF || part instanceof PythonUDF || part instanceof SubqueryExpression);
-  }
-
-  private static long bytes(LogicalPlan plan) {
-    if (plan instanceof StreamingDataSourceV2ScanRelation scan) {
-      return ((PravegaTableStream) scan.stream()).bytes(scan.startOffset().get(), scan.endOffset().get());
-    }
-    return bytes(list(plan.children()).get(0));
+    return origin.isDefined() && origin.get()._1() instanceof Attribute column && columns.contains(column.exprId());
   }
 
   private static <T> List<T> list(Seq<T> found) {
     return CollectionConverters.asJava(found);
   }
 
-  private static <T> Seq<T> seq(List<T> found) {
+  static <T> Seq<T> seq(List<T> found) {
     return CollectionConverters.asScala(found).toSeq();
   }
 }

@@ -23,7 +23,6 @@ import scala.jdk.javaapi.CollectionConverters;
 /** The changes of a table as a stream. Of changes of rows, the checkpoint has the rows before them. */
 final class PravegaChangesStream extends PravegaStream {
   private final RowFiles rows;
-  private PlannedRead plan;
 
   PravegaChangesStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
     super(table, columns, options, checkpoint);
@@ -35,14 +34,25 @@ final class PravegaChangesStream extends PravegaStream {
   }
 
   @Override
-  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+  PlannedRead planBetween(Offset start, Offset end) {
     List<String> names = rows == null ? List.of() : rows.names();
     String known = rows == null ? null : rows.known(names, start.json());
     int retain = SparkSession.active().sessionState().conf().minBatchesToRetain();
     KeptRows kept = new KeptRows(known, names, retain);
     Function<List<String>, PlannedRead> between =
         found -> ask(new PlanMicroBatch(query, new BatchRange(start.json(), end.json(), kept, found)));
-    plan = PravegaScan.complete(between.apply(List.of()), between);
+    return PravegaScan.complete(between.apply(List.of()), between);
+  }
+
+  /** Returns whether its tasks write no states of rows: tasks of two scans would write the same files. */
+  @Override
+  boolean isRepeatable() {
+    return rows == null;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    PlannedRead plan = plan(start, end);
     InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
     if (rows == null) {
       return partitions;

@@ -15,7 +15,9 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
   final PravegaTable table;
   final StreamQuery query;
   private String last;
+  private String planned;
   volatile MicroBatchEnd end;
+  PlannedRead plan;
 
   PravegaStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
     this.table = table;
@@ -56,6 +58,23 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
   public Offset latestOffset(Offset start, ReadLimit limit) {
     end = ask(new EndOfMicroBatch(query, start.json(), last, ReadLimits.describe(limit)));
     return new PythonStreamingSourceOffset(end.offset());
+  }
+
+  /** Plans what lies between two offsets, once for all that ask. */
+  final synchronized PlannedRead plan(Offset start, Offset end) {
+    String range = start.json() + "\n" + end.json();
+    if (!range.equals(planned)) {
+      plan = planBetween(start, end);
+      planned = range;
+    }
+    return plan;
+  }
+
+  abstract PlannedRead planBetween(Offset start, Offset end);
+
+  /** Returns whether tasks may read a micro-batch more than once. */
+  boolean isRepeatable() {
+    return true;
   }
 
   @Override

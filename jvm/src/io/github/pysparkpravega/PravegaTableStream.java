@@ -16,8 +16,6 @@ import org.apache.spark.sql.types.StructType;
 
 /** The rows of a table as a stream. */
 final class PravegaTableStream extends PravegaStream implements SupportsRealTimeMode, ReportsSourceMetrics {
-  private PlannedRead plan;
-  private String planned;
   private boolean realTime;
 
   PravegaTableStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
@@ -39,18 +37,9 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
     return PravegaScan.partitions(plan(start, end).tasks());
   }
 
-  /** Returns the bytes of the events between two offsets. */
-  long bytes(Offset start, Offset end) {
-    return plan(start, end).bytes();
-  }
-
-  private synchronized PlannedRead plan(Offset start, Offset end) {
-    String range = start.json() + "\n" + end.json();
-    if (!range.equals(planned)) {
-      plan = ask(new PlanMicroBatch(query, new BatchRange(start.json(), end.json(), null, null)));
-      planned = range;
-    }
-    return plan;
+  @Override
+  PlannedRead planBetween(Offset start, Offset end) {
+    return ask(new PlanMicroBatch(query, new BatchRange(start.json(), end.json(), null, null)));
   }
 
   /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
@@ -71,7 +60,6 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
     plan = ask(new PlanRealTime(query, start.json()));
-    planned = null;
     return RealTimeReaderFactory.partitions(plan);
   }
 
