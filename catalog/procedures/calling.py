@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
@@ -14,11 +17,11 @@ from ..queries.scan_planning import pickle_tasks
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
-from . import consumers, dead_letters, history, lake, queries, schemas, segments, transactions
-from .procedure import Call, Procedure, check_arguments
+from . import consumers, dead_letters, history, lake, queries, savepoints, schemas, segments, transactions
+from .procedure import Call, DriverWork, Procedure, check_arguments
 
 NAMESPACE = "system"
-_MODULES = (history, lake, segments, schemas, transactions, consumers, dead_letters, queries)
+_MODULES = (history, lake, segments, schemas, transactions, consumers, dead_letters, queries, savepoints)
 PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure
     for module in _MODULES
@@ -50,7 +53,27 @@ def answer(
         tasks = procedure.plan(call) if procedure.plan is not None and call.done is None else None
         if tasks is not None:
             return MetadataRows((), pickle_tasks(tasks.source), tasks.pending)
-        return MetadataRows(tuple(tuple(row) for row in procedure.act(call)))
+        return _act(procedure, call)
+
+
+_WAITING: Recent[str, tuple[Iterator[Sequence[Any] | DriverWork], DriverWork]] = Recent()
+"""The calls for which their drivers take steps now. One that a former service has begun begins again."""
+
+
+def _act(procedure: Procedure, call: Call) -> MetadataRows:
+    """Return the rows of a call, or the steps that its driver takes before it goes on."""
+    rows: list[tuple[Any, ...]] = []
+    acting = iter(procedure.act(call))
+    if call.done is not None and (waiting := _WAITING.pop(call.done.pending)) is not None:
+        acting, work = waiting
+        work.answers = call.done.rows
+    for part in acting:
+        if isinstance(part, DriverWork):
+            pending = str(uuid.uuid4())
+            _WAITING.put(pending, (acting, part))
+            return MetadataRows((), None, pending, part.steps)
+        rows.append(tuple(part))
+    return MetadataRows(tuple(rows))
 
 
 def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:

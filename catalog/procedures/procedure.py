@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import pyspark.sql.types as T
 
@@ -18,7 +20,7 @@ from ..metadata.metadata_table import Rows
 from ..name_resolution import find_in_scope
 from ..protocol import QueryFacts
 from ..protocol.procedure_requests import TasksDone
-from ..protocol.service_replies import Parameter
+from ..protocol.service_replies import DriverStep, Parameter
 from ..protocol.table_requests import Identifier
 from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
@@ -32,6 +34,9 @@ _TAKEN: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
     T.MapType: (T.MapType,),
 }
 """The types of values that a parameter takes, besides NULL."""
+
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
+_PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 
 
 def parameter(name: str, comment: str, type: T.DataType | None = None, *, optional: bool = False) -> Parameter:
@@ -79,6 +84,20 @@ class Call:
         """
         return find_in_scope(self.catalog, self.name_table(name)).find_stream("CALL")
 
+    def find_directory(self, name: str) -> str:
+        """Return the directory in an argument. Raises InvalidOptionError unless every server means the same by it."""
+        path = self.require(name)
+        if not _PATH.match(path):
+            raise InvalidOptionError(
+                f"'{name}' => '{path}' is not an absolute path, and would mean a different directory on each server. "
+                "Begin it with / or with a scheme such as s3a://."
+            )
+        if _PASSWORD.search(path):
+            raise InvalidOptionError(
+                f"'{name}' has a password in its address, which would be shown. Give Spark the login by its confs."
+            )
+        return path.rstrip("/")
+
     def name_table(self, name: str) -> Identifier:
         """Return the name in the argument that names a table. Raises InvalidNameError."""
         text, catalog = self.require(name), self.catalog
@@ -99,6 +118,29 @@ class Call:
         return Identifier(parts[:1], parts[1])
 
 
+@dataclass
+class DriverWork:
+    """Steps that the driver takes before the procedure that yields them goes on, with an answer to each by then."""
+
+    steps: tuple[DriverStep, ...]
+    answers: tuple[str, ...] = ()
+
+
+Answer = TypeVar("Answer")
+Acting: TypeAlias = Generator[Sequence[Any] | DriverWork, None, Answer]
+"""The rows of a result, and before them what the driver is to do."""
+
+
+def ask(call: Call, *steps: DriverStep) -> Acting[tuple[str, ...]]:
+    """Have the driver take steps, and return its answers. The call ends with the driver's error if one fails."""
+    work, release = DriverWork(steps), call.catalog.hold()
+    try:
+        yield work
+    finally:
+        release()
+    return work.answers
+
+
 @dataclass(frozen=True)
 class Tasks:
     """Work of a call that tasks do first: the call is then repeated with what is `pending` and their results."""
@@ -116,7 +158,7 @@ class Procedure:
     parameters: tuple[Parameter, ...]
     columns: T.StructType
     rights: str
-    act: Callable[[Call], Rows]
+    act: Callable[[Call], Rows | Acting[None]]
     plan: Callable[[Call], Tasks | None] | None = None
     """Plans what tasks do before `act` is called with their results."""
 
@@ -136,10 +178,10 @@ def procedure(
     columns: Sequence[T.StructField],
     rights: str,
     plan: Callable[[Call], Tasks | None] | None = None,
-) -> Callable[[Callable[[Call], Rows]], Procedure]:
+) -> Callable[[Callable[[Call], Rows | Acting[None]]], Procedure]:
     """Make a procedure, under its own name, of the function that carries out a call."""
 
-    def make(act: Callable[[Call], Rows]) -> Procedure:
+    def make(act: Callable[[Call], Rows | Acting[None]]) -> Procedure:
         return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act, plan)
 
     return make

@@ -37,7 +37,8 @@ from ..running.tending import QueryServers
 from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.insert_start import select_write_options
-from .procedure import DRY_RUN, Call, parameter, procedure
+from .procedure import DRY_RUN, Acting, Call, parameter, procedure
+from .savepoints import find_query, save
 
 _LONGEST_NAME = 200
 _FIRST_SPARK = (4, 3)
@@ -47,9 +48,7 @@ _START_SECONDS = 300.0
 """How long a call waits for a server to start a query."""
 _STOP_SECONDS = 180.0
 """How long a call waits for a server to stop a query."""
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 _REAL_TIME = re.compile(r"\s*real[\s-]*time", re.IGNORECASE)
-_PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 _NAME = column("name", StringType(), "its name", nullable=False)
 
 
@@ -59,7 +58,7 @@ _NAME = column("name", StringType(), "its name", nullable=False)
         parameter("name", "the query's name, unique in the catalog"),
         parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
         parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
-        parameter("checkpoint", "its own directory, where Spark notes how far it has read", optional=True),
+        parameter("checkpoint", "its own directory, where Spark notes how far it has read"),
         parameter(
             "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
         ),
@@ -107,7 +106,7 @@ def start_query(call: Call) -> Rows:
     definition = QueryDefinition(
         query=arguments["query"].strip().rstrip(";"),
         into=into,
-        checkpoint=_check_checkpoint(arguments),
+        checkpoint=call.find_directory("checkpoint"),
         trigger=_check_trigger(arguments),
         output_mode=_check(arguments, "output_mode", o.OUTPUT_MODE) or "append",
         retries=_check_retries(arguments),
@@ -148,25 +147,6 @@ def _check_into(call: Call, facts: QueryFacts) -> tuple[str, str]:
             f"CREATE TABLE {shown} ({columns}) USING pravega"
         )
     return resolve_scope(catalog, into.namespace), quote_all(into.parts)
-
-
-def _check_checkpoint(arguments: Mapping[str, str]) -> str:
-    if "checkpoint" not in arguments:
-        raise InvalidOptionError(
-            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one for this "
-            "query alone, which every server that may run it can reach: checkpoint => 's3a://bucket/daily'."
-        )
-    path = arguments["checkpoint"]
-    if not _PATH.match(path):
-        raise InvalidOptionError(
-            f"'checkpoint' => '{path}' is not an absolute path, and would mean a different directory on each server. "
-            "Begin it with / or with a scheme such as s3a://."
-        )
-    if _PASSWORD.search(path):
-        raise InvalidOptionError(
-            "'checkpoint' has a password in its address, which would be shown. Give Spark the login by its confs."
-        )
-    return path.rstrip("/")
 
 
 def _check_trigger(arguments: Mapping[str, str]) -> str | None:
@@ -310,6 +290,7 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
         parameter("name", "the query's name"),
         DRY_RUN,
         parameter("into", "the table that it writes to, if several queries have the name", optional=True),
+        parameter("savepoint", "a new directory, which becomes its savepoint", optional=True),
     ),
     (
         _NAME,
@@ -320,12 +301,18 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
     ),
     "READ_UPDATE on the scope of the table that it writes to",
 )
-def stop_query(call: Call) -> Rows:
+def stop_query(call: Call) -> Acting[None]:
     queries = KeptQueries(call.catalog)
     kept = _find_to_stop(call, queries)
     stopped = not call.is_set(DRY_RUN)
+    names = {"checkpoint": kept.definition.checkpoint, "into": kept.definition.into}
+    saving = replace(call, arguments={**call.arguments, **names}) if "savepoint" in call.arguments else None
+    if saving is not None:
+        yield from find_query(saving)  # what is wrong is known before it stops
     if stopped:
         _stop(queries, call.servers, kept)
+        if saving is not None:
+            yield from save(saving)
     yield kept.name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
 
 

@@ -45,7 +45,9 @@ class QueryFacts:
 
 @dataclass(frozen=True)
 class TasksDone:
-    """The rows of the tasks of a call, each a text, and what the service said of them, which only it understands."""
+    """The rows of the tasks of a call, or the answers to its steps; and what the service said of them, which only it
+    understands.
+    """
 
     pending: str
     rows: tuple[str, ...]

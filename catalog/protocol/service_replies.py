@@ -113,16 +113,30 @@ class PlannedTasks:
 
 
 @dataclass(frozen=True)
+class DriverStep:
+    """What only the driver does for a procedure: `kind` says what with the file or directory `subject`.
+
+    The driver answers a `list` of names, a line each, or the text that it has `read`. It can `write` a text to a new
+    file, `copy` or `move` a directory to the one in `text`, and `claim` a query, which fails if it runs there.
+    """
+
+    kind: str
+    subject: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class MetadataRows(Reply):
     """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970.
 
-    A procedure has none yet if it needs `tasks` to be run first. Then the call is repeated with what is `pending` and
-    the texts that the tasks return.
+    A procedure has none yet if it needs `tasks` to be run first, or `steps` of the driver. Then the call is repeated
+    with what is `pending` and the texts that these return.
     """
 
     rows: tuple[tuple[Any, ...], ...]
     tasks: PlannedTasks | None = None
     pending: str | None = None
+    steps: tuple[DriverStep, ...] | None = None
 
 
 @dataclass(frozen=True)

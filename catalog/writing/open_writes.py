@@ -206,7 +206,7 @@ class TransactionalInserts(OpenWrites[Insert]):
         if not any(report.rows for report in reports) and self.queries.is_continued_by(key, epoch):
             self.queries.keep(key, catalog, insert)
             return 0
-        log = self.queries.find_log(key, catalog.pravega, insert)
+        log = self.queries.find_log(key, catalog.pravega, insert, epoch)
         checked = end.statement if any(report.ends is not None for report in reports) else None
         try:
             rows = commit_epoch(insert, reports, epoch, log, checked)

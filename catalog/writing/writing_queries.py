@@ -97,12 +97,13 @@ class WritingQueries:
             _check_rights(pravega, insert)
         return insert
 
-    def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
-        """Return the log of the query's last commit, or a new log if the stream has been recreated."""
+    def find_log(self, key: Key, pravega: Pravega, insert: Insert, epoch: Epoch) -> CommitLog:
+        """Return the log of the last commit of the query's run, or a new log if the stream has been recreated."""
         with self._lock:
             query = self._queries.find(key)
-        # A stream that was created again has other segments, and the log belongs to the old one.
-        if query is not None and query.pravega is pravega and query.segments == _number_segments(insert):
+        # A stream that was created again has other segments. And between two runs the ledger may have been set back.
+        same = query is not None and query.pravega is pravega and query.epoch.run == epoch.run
+        if query is not None and same and query.segments == _number_segments(insert):
             return query.log
         return CommitLog(pravega, key[0], timeout=insert.settings.commit_timeout)
 

@@ -155,11 +155,11 @@ def _identify(read: OpenRead) -> str:
     """Return a hash of all that the states of a table depend on, besides its events."""
     table = read.table
     meaning = (table.format, table.framing, table.schema_text, table.schema.json(), dict(table.settings))
-    return hash_values(_FORMAT, _find_release(), str(read.pravega.config.controller_uri), str(table.stream), meaning)
+    return hash_values(_FORMAT, find_release(), str(read.pravega.config.controller_uri), str(table.stream), meaning)
 
 
-def _find_release() -> str:
-    """Return the release of this software, because another one may fold in another way; "" if it is not installed."""
+def find_release() -> str:
+    """Return the release of this software; "" if it is not installed. Another one may fold states in another way."""
     try:
         return metadata.version("pyspark-pravega")
     except metadata.PackageNotFoundError:

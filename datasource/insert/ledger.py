@@ -324,8 +324,10 @@ def find_row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
     )
 
 
-def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow) -> None:
-    """Forget the micro-batches in a row, if it is as `seen`; their rows stay in the table.
+def reset_query(
+    pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow, saved: LedgerRow | None = None
+) -> None:
+    """Forget the micro-batches in a row that is as `seen`, or those after a `saved` row; what they wrote stays.
 
     A run that continues is refused at its next commit. Raises UnsupportedOperationError if the row has changed since,
     or its last micro-batch is being committed.
@@ -340,14 +342,15 @@ def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRo
             )
 
     def change(stored: Entry | None, origin: int) -> bytes:
-        row = None if stored is None else LedgerRow.read(stored.value)
-        if row is None or row.origin != origin or row.state != seen.state:
+        row = LedgerRow(seen.writer, origin) if stored is None else LedgerRow.read(stored.value)
+        if row.origin != origin:
+            row = LedgerRow(seen.writer, origin)
+        if row.state != seen.state:
             raise errors.UnsupportedOperationError(
                 f"{seen.writer[:1].upper()}{seen.writer[1:]} has written to stream {stream} at this moment. Stop it "
                 "before you reset it."
             )
         runs = (*row.runs, f"{RESET}{uuid.uuid4()}")[-KEPT_RUNS:]
-        empty = LedgerRow(row.writer, origin)
-        return replace(empty, runs=runs).value()
+        return replace(saved or LedgerRow(row.writer, origin), origin=origin, runs=runs).value()
 
     log.replace_companion(compute_row_number(seen.writer), change)

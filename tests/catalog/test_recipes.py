@@ -87,13 +87,13 @@ def test_an_upgrade_and_the_way_back(
     run_python(upgrade, names)
     assert rows("warm") == [(2, 31.0), (3, 27.0), (4, 35.0)]
     spark.sql(f"INSERT INTO pravega.{namespace}.heat VALUES (5, 40.0)")
-    shutil.copytree(tmp_path / "savepoints/warm", tmp_path / "copy")
+    shutil.copytree(tmp_path / "savepoints/warm/checkpoint", tmp_path / "copy")
     with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED"):
         names["run"](names["heat"].where("celsius > 30"), str(tmp_path / "copy"), f"pravega.{namespace}.warm")
     assert rows("warm") == [(2, 31.0), (3, 27.0), (4, 35.0)]
     run_python(back, names)
     assert capsys.readouterr().out == back.output.replace("]", ", (5, 40.0)]")
-    names["run"](names["heat"], str(tmp_path / "savepoints/warm"), f"pravega.{namespace}.warm_again")
+    names["run"](names["heat"], str(tmp_path / "checkpoints/warm"), f"pravega.{namespace}.warm_again")
     assert rows("warm_again") == [(2, 31.0), (4, 35.0), (5, 40.0)]
     assert spark.table(f"pravega.{namespace}.heat.consumers").select("consumer", "bytes_behind").collect() == [
         ("warm", 0)

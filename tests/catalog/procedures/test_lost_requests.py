@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
-from pyspark_pravega.catalog.procedures.procedure import Call, Procedure
+from pyspark_pravega.catalog.procedures.procedure import Call, DriverWork, Procedure
 from pyspark_pravega.catalog.procedures.segments import scale_stream, seal_stream
 from pyspark_pravega.catalog.procedures.transactions import abort_transaction, commit_transaction
 from pyspark_pravega.catalog.running.tending import QueryServers
@@ -49,6 +49,7 @@ class Behind:
         """The only row of a procedure's result."""
         catalog = Catalog(self.conf, self.pravega)
         [row] = procedure.act(Call(catalog, {"table": self.name, **arguments}, QueryServers()))
+        assert not isinstance(row, DriverWork)
         return tuple(row)
 
 

@@ -134,6 +134,47 @@ def test_a_query_has_a_consumer(halls: Halls) -> None:
     halls.stop()
 
 
+@pytest.mark.parametrize("sql", ["jdbc"], indirect=True)
+def test_a_query_is_stopped_with_a_savepoint_and_goes_back_to_it(halls: Halls, tmp_path: Path) -> None:
+    """The first version goes on in a table that begins with its own rows."""
+    savepoint, first = tmp_path / "savepoints/first", halls.query
+
+    def call(procedure: str, arguments: str) -> list[tuple[str, ...]]:
+        return halls.sql.run(f"CALL pravega.system.{procedure}({arguments})")
+
+    halls.insert(1, 2)
+    halls.start()
+    wait_for(lambda: halls.written() == doubles(1, 2))
+    running = f"checkpoint => '{halls.checkpoint}', into => '{halls.into}'"
+    with pytest.raises(SqlError, match=f"belongs to the query '{halls.name}', which is RUNNING"):
+        call("create_savepoint", f"savepoint => '{savepoint}', {running}")
+    for wrong in ("first", str(tmp_path)):
+        with pytest.raises(SqlError, match="'savepoint' => "):
+            call("stop_query", f"name => '{halls.name}', savepoint => '{wrong}'")
+    assert halls.shown()["state"] == "RUNNING"
+    [stopped] = call("stop_query", f"name => '{halls.name}', savepoint => '{savepoint}'")
+    assert stopped[-1] == "true"
+    [[path, _, query, batch, into, version, *_]] = call("list_savepoints", f"directory => '{savepoint.parent}'")
+    assert (path, batch, into, version) == (str(savepoint), "0", halls.into, "1")
+    halls.query = halls.query.replace("2 *", "3 *")
+    halls.start()
+    halls.insert(3)
+    wait_for(lambda: halls.written() == [*doubles(1, 2), ("3", "9")])
+    with pytest.raises(SqlError, match=f"belongs to the query '{halls.name}', which is RUNNING"):
+        call("restore_savepoint", f"savepoint => '{savepoint}'")
+    halls.stop()
+    with pytest.raises(SqlError, match=rf"PRAVEGA_QUERY_FENCED.* query {query} \(up to micro-batch 1\) has written"):
+        call("restore_savepoint", f"savepoint => '{savepoint}'")
+    again = f"{halls.scope}.again"
+    halls.sql.run(f"CREATE TABLE {again} (id BIGINT, twice BIGINT) USING pravega")
+    halls.sql.run(f"INSERT INTO {again} SELECT * FROM {halls.scope}.doubled VERSION AS OF {version}")
+    halls.query, halls.into = first, halls.into.replace("doubled", "again")
+    call("restore_savepoint", f"savepoint => '{savepoint}', into => '{halls.into}'")
+    halls.start()
+    wait_for(lambda: halls.sql.run(f"SELECT * FROM {again} ORDER BY id") == doubles(1, 2, 3))
+    halls.stop()
+
+
 @AT_LENGTH
 def test_the_sink_writes_the_epochs_of_a_key_value_table(halls: Halls) -> None:
     halls.sql.run(
@@ -274,7 +315,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "(id BIGINT, `(2 * id)` BIGINT) USING pravega": {"into": f"{halls.into}_more"},
         "is the view": {"into": halls.into.replace("doubled", "seen")},
         "does not name a table": {"into": "doubled"},
-        "needs a 'checkpoint'": {"checkpoint": None},
+        "needs the argument 'checkpoint'": {"checkpoint": None},
         "is not an absolute path": {"checkpoint": "daily"},
         "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
         "'trigger' => 'often' is not valid": {"trigger": "often"},

@@ -39,8 +39,9 @@ class Query:
     def commit(self, number: int) -> Insert:
         """Do an epoch; nothing of it is committed."""
         insert = self.begin()
-        log = self.memory.find_log(self._key, self._pravega, insert)
-        self.memory.note_commit(self._key, self._catalog, insert, Epoch("query", number, "run"), log)
+        epoch = Epoch("query", number, "run")
+        log = self.memory.find_log(self._key, self._pravega, insert, epoch)
+        self.memory.note_commit(self._key, self._catalog, insert, epoch, log)
         self._newest = self.memory._ahead.get(self._key)
         insert.abort()
         return insert

@@ -109,8 +109,10 @@ final class Procedure implements LineProcedure {
     String query = describe().startsQuery() ? given.get("query") : null;
     QueryFacts facts = query == null ? null : RunningQueries.describe(service, query);
     MetadataRows answer = call(given, facts, null);
-    while (answer.tasks() != null) {
-      answer = call(given, facts, new TasksDone(answer.pending(), PravegaScan.search(answer.tasks())));
+    while (answer.pending() != null) {
+      List<String> done = answer.steps() == null ? PravegaScan.search(answer.tasks())
+          : answer.steps().stream().map(DriverSteps::take).toList();
+      answer = call(given, facts, new TasksDone(answer.pending(), done));
     }
     JsonNode rows = answer.rows();
     Scan result = new RowsOfService(describe().schema(), () -> rows);

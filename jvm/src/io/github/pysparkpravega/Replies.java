@@ -35,7 +35,9 @@ interface Replies {
   record Relations(String[] tables, String[] views) {}
   record KeySpace(List<String> names, List<String> ends) {}
   record MetadataDescription(String name, StructType schema) {}
-  record MetadataRows(JsonNode rows, @OrNull PlannedTasks tasks, @OrNull String pending) {}
+  record DriverStep(String kind, String subject, String text) {}
+  record MetadataRows(JsonNode rows, @OrNull PlannedTasks tasks, @OrNull String pending,
+      @OrNull List<DriverStep> steps) {}
   record Parameter(String name, DataType type, String comment, boolean optional) {}
   record ProcedureDescription(String name, StructType schema, String comment, List<Parameter> parameters,
       boolean startsQuery) {}

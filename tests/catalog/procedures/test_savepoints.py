@@ -1,0 +1,217 @@
+"""Savepoints: a query goes back to one and on from there, whatever it or others have written since."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+
+class Warming:
+    """A table of readings, and a query that writes some of them to another table and notes its checkpoint."""
+
+    def __init__(self, spark: SparkSession, namespace: str, directory: Path) -> None:
+        self.spark, self.namespace, self.directory = spark, namespace, directory
+        self.checkpoint, self.savepoint = str(directory / "checkpoint"), str(directory / "savepoints/first")
+        spark.sql(f"CREATE NAMESPACE pravega.{namespace}")
+        for table in ("heat", "warm"):
+            spark.sql(f"CREATE TABLE pravega.{namespace}.{table} (id INT, celsius DOUBLE) USING pravega")
+
+    def measure(self, *ids: int) -> None:
+        """Add readings: each id has so many degrees."""
+        self.spark.sql(f"INSERT INTO pravega.{self.namespace}.heat VALUES " + ", ".join(f"({i}, {i})" for i in ids))
+
+    def run(self, least: int, into: str = "warm", checkpoint: str | None = None, **options: str) -> None:
+        """Run a version of the query to its end: that which keeps the ids from one on."""
+        rows: DataFrame = self.spark.readStream.table(f"pravega.{self.namespace}.heat").where(f"id >= {least}")
+        writer = rows.writeStream.option("checkpointLocation", checkpoint or self.checkpoint).options(**options)
+        writer.trigger(availableNow=True).toTable(f"pravega.{self.namespace}.{into}").awaitTermination()
+
+    def written(self, table: str = "warm") -> list[int]:
+        return sorted(row.id for row in self.spark.table(f"pravega.{self.namespace}.{table}").collect())
+
+    def call(self, procedure: str, **arguments: str) -> list[Row]:
+        listed = ", ".join(f"{name} => '{text}'" for name, text in arguments.items())
+        return self.spark.sql(f"CALL pravega.system.{procedure}({listed})").collect()
+
+    def save(self, **arguments: str) -> Row:
+        into = f"{self.namespace}.warm"
+        [row] = self.call(
+            "create_savepoint",
+            **{"savepoint": self.savepoint, "checkpoint": self.checkpoint, "into": into, **arguments},
+        )
+        return row
+
+    def restore(self, **arguments: str) -> Row:
+        [row] = self.call("restore_savepoint", **{"savepoint": self.savepoint, **arguments})
+        return row
+
+    def refused(self, act: Callable[..., object], **arguments: str) -> str:
+        with pytest.raises(PySparkException) as raised:
+            act(**arguments)
+        return str(raised.value)
+
+
+@pytest.fixture
+def warming(spark: SparkSession, fresh_name: str, tmp_path: Path) -> Warming:
+    return Warming(spark, fresh_name, tmp_path)
+
+
+def test_a_query_goes_on_from_a_savepoint_in_its_own_table(warming: Warming) -> None:
+    """Whatever became of its checkpoint, and as often as it is put back, each row is there once."""
+    warming.measure(1, 5)
+    warming.run(3)
+    saved = warming.save()
+    assert (saved.savepoint, saved.batch, saved.into) == (warming.savepoint, 0, f"{warming.namespace}.warm")
+    assert saved.version == 1 and saved.checkpoint == warming.checkpoint
+    restored = warming.restore()
+    assert (restored.query, restored.batch, restored.conflict) == (saved.query, 0, None)
+    assert (restored.checkpoint, restored.rows_since) == (warming.checkpoint, 0)
+    assert Path(restored.replaced, "metadata").exists()
+    shutil.rmtree(warming.checkpoint)
+    assert warming.restore().replaced is None
+    warming.measure(6)
+    warming.run(3)
+    assert warming.written() == [5, 6]
+
+
+def test_an_upgrade_and_the_way_back_to_another_table(warming: Warming) -> None:
+    """It begins with the rows of the savepoint, and counts the query's micro-batches as its own."""
+    warming.measure(1, 5)
+    warming.run(3)
+    saved = warming.save()
+    warming.measure(2, 6)
+    warming.run(2)
+    assert warming.written() == [2, 5, 6]
+    for again in ("again", "once_more"):
+        name = f"pravega.{warming.namespace}.{again}"
+        warming.spark.sql(f"CREATE TABLE {name} (id INT, celsius DOUBLE) USING pravega")
+        warming.spark.sql(
+            f"INSERT INTO {name} SELECT * FROM pravega.{saved['into']} VERSION AS OF '{saved.stream_cut}'"
+        )
+        restored = warming.restore(into=f"{warming.namespace}.{again}")
+        assert (restored.conflict, restored.rows_since) == (None, 0)
+        warming.run(3, again)
+        assert warming.written(again) == [5, 6]
+    refusal = warming.refused(warming.restore, into=f"{warming.namespace}.again")
+    assert f"query {saved.query} (up to micro-batch 1) has written to stream {warming.namespace}/again" in refusal
+
+
+def test_what_was_written_since_is_fenced_or_doubled_by_name(warming: Warming) -> None:
+    warming.measure(1, 5)
+    warming.run(3)
+    saved = warming.save()
+    warming.measure(2, 6)
+    warming.run(2)
+    refusal = warming.refused(warming.restore)
+    assert "PRAVEGA_QUERY_FENCED" in refusal and f"query {saved.query} (up to micro-batch 1)" in refusal
+    assert f"VERSION AS OF {saved.version}" in refusal and "on_conflict => 'rewind'" in refusal
+    assert "'on_conflict' => 'skip' is not valid" in warming.refused(warming.restore, on_conflict="skip")
+    assert not list(Path(warming.directory).glob("checkpoint.*"))
+    restored = warming.restore(on_conflict="REWIND")
+    assert (restored.conflict, restored.rows_since) == (f"query {saved.query} (up to micro-batch 1)", 2)
+    warming.run(3)
+    assert warming.written() == [2, 5, 6, 6]
+    warming.measure(7)
+    warming.run(2, checkpoint=restored.replaced)
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED"):
+        warming.run(3)  # a second run of the query, which has taken its place since
+    assert warming.written() == [2, 5, 6, 6, 7]
+
+
+def test_another_query_that_took_its_place_is_a_conflict(warming: Warming) -> None:
+    """As with a new checkpoint, because the second version groups by other columns."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    other = str(warming.directory / "other")
+    warming.measure(6)
+    warming.run(6, checkpoint=other)
+    id = json.loads(Path(other, "metadata").read_text())["id"]
+    assert f"query {id} (up to micro-batch 0) has written" in warming.refused(warming.restore)
+
+
+def test_a_query_without_transactions_may_double(warming: Warming) -> None:
+    """Its rows leave no trace in the ledger, so that any rows are a conflict."""
+    for id in (5, 6):
+        warming.measure(id)
+        warming.run(3, **{"write-mode": "at-least-once"})
+        if id == 5:
+            assert warming.save().batch is None
+            assert warming.restore().conflict is None
+    assert "a writer that leaves no trace in the ledger" in warming.refused(warming.restore)
+    warming.restore(on_conflict="rewind")
+    warming.run(3, **{"write-mode": "at-least-once"})
+    assert warming.written() == [5, 6, 6]
+
+
+def test_a_micro_batch_that_the_checkpoint_has_not_completed(warming: Warming) -> None:
+    """The table has it: in either table it is not written twice."""
+    warming.measure(5)
+    warming.run(3)
+    for left in Path(warming.checkpoint, "commits").iterdir():
+        left.unlink()
+    saved = warming.save()
+    warming.spark.sql(
+        f"CREATE TABLE pravega.{warming.namespace}.again USING pravega AS "
+        f"SELECT * FROM pravega.{saved['into']} VERSION AS OF {saved.version}"
+    )
+    for into in ("warm", "again"):
+        warming.restore(into=f"{warming.namespace}.{into}")
+        warming.measure(6)
+        warming.run(3, into)
+    assert warming.written() == [5, 6] and warming.written("again") == [5, 6, 6]
+
+
+def test_savepoints_are_listed_once_they_are_whole(warming: Warming) -> None:
+    warming.measure(5)
+    warming.run(3)
+    directory = str(warming.directory / "savepoints")
+    first = warming.save(savepoint=f"{directory}/z")
+    second = warming.save(savepoint=f"{directory}/a")
+    third = Path(warming.save(savepoint=f"{directory}/half")["savepoint"])
+    (third / "savepoint.json").unlink()
+    assert warming.call("list_savepoints", directory=directory) == [first, second]
+    assert "is no savepoint, because it has no savepoint.json" in warming.refused(warming.restore, savepoint=str(third))
+    assert "savepoint that was not finished" in warming.refused(warming.save, savepoint=str(third))
+    (third / ".savepoint.json.crc").unlink()  # the checksum of the local file system
+    (third / "savepoint.json").write_text("{}")
+    assert "half is damaged" in warming.refused(warming.restore, savepoint=str(third))
+    assert warming.call("list_savepoints", directory=str(warming.directory / "nowhere")) == []
+
+
+def test_names_that_are_wrong(warming: Warming) -> None:
+    warming.measure(5)
+    warming.run(3)
+    nowhere = str(warming.directory / "nowhere")
+    assert f"'checkpoint' => '{nowhere}' is no checkpoint" in warming.refused(warming.save, checkpoint=nowhere)
+    assert "There is no table" in warming.refused(warming.save, into=f"{warming.namespace}.wamr")
+    assert "'savepoint' => 'first' is not an absolute path" in warming.refused(warming.save, savepoint="first")
+    assert "'savepoint' has a password" in warming.refused(warming.save, savepoint="s3a://me:secret@bucket/first")
+    unknown = warming.refused(warming.save, savepoint="nofs://bucket/first")
+    assert "The driver cannot list nofs://bucket/first: No FileSystem for scheme" in unknown
+    assert f"'savepoint' => '{nowhere}' is no savepoint" in warming.refused(warming.restore, savepoint=nowhere)
+
+
+def test_a_query_that_runs_is_refused(warming: Warming) -> None:
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    rows = warming.spark.readStream.table(f"pravega.{warming.namespace}.heat")
+    query = rows.writeStream.option("checkpointLocation", warming.checkpoint).toTable(
+        f"pravega.{warming.namespace}.warm"
+    )
+    try:
+        for refusal in (
+            warming.refused(warming.save, savepoint=f"{warming.savepoint}-2"),
+            warming.refused(warming.restore),
+        ):
+            assert f"cannot claim {query.id}: it is running" in refusal
+    finally:
+        query.stop()
+    assert warming.restore().conflict is None
