@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError, PravegaError
+from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError, PravegaError, SchemaNotFoundError
 
 from ..config import ClientConfig
 from ..credentials import Credentials
@@ -20,7 +20,7 @@ class ConfluentRegistry:
     """The schemas of one registry. It can do what readers of events need of a `SchemaRegistry`."""
 
     def __init__(self, config: ClientConfig) -> None:
-        """Send nothing yet. Raises InvalidOptionError if the configuration has no address."""
+        """Send nothing yet. Raises InvalidOptionError if there is no address."""
         self._key = config.confluent_uri, config.confluent_credentials
         self._requests = RegistryRequests(config.at_confluent(), None, FirstContact())
         self.close = self._requests.close
@@ -30,6 +30,8 @@ class ConfluentRegistry:
 
         Raises InvalidSchemaError for a schema that refers to others, and the errors of `SchemaRegistry`.
         """
+        if id >> 31:
+            raise SchemaNotFoundError(f"no registry gives out the id {id}")
         key = (*self._key, id)
         if key not in _encodings:
             try:

@@ -20,7 +20,6 @@ LONGEST_TAG = 256
 """The most characters that Pravega accepts in a tag."""
 
 CONFLUENT = "confluent"
-"""The framing whose ids come from Confluent's registry."""
 _OF_CONFLUENT = ("avro", "json", "debezium-avro")
 """Formats whose events can have that framing; the registry has Protobuf's schemas as text, which is not parsed."""
 

@@ -163,6 +163,8 @@ def test_debeziums_events_with_tombstones(plant: Plant) -> None:
     assert plant.rows(f"SELECT op, after.extra FROM {changelog} ORDER BY _offset") == [
         ("c", None), (None, None), ("u", "e"), (None, None)
     ]  # fmt: skip
+    plant.append("changes", b"\0\xff\xff\xff\xff")
+    assert plant.spark.read.option("mode", "DROPMALFORMED").table(table).count() == 1
     for query in (f"INSERT INTO {table} (id) VALUES (2)", f"DELETE FROM {table} WHERE id = 1"):
         plant.refused(query, "'framing'='confluent', which can only be read")
 
