@@ -97,6 +97,22 @@ CREATE MATERIALIZED VIEW places USING pravega AS SELECT location, count(*) AS nu
 
 @pytest.mark.pipelines
 @pytest.mark.timeout(900)
+def test_a_materialized_view_is_written_anew_and_a_full_refresh_is_too(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    namespace = f"pravega.{scope}"
+    project = readings_and_a_project(spark, scope, tmp_path, VIEW)
+    run(cluster, project)
+    assert read_rows(spark, f"{namespace}.places") == [("Oslo", 1), ("Seattle", 2)]
+    spark.sql(f"INSERT INTO {namespace}.sensor VALUES (3, 'Oslo', 99)")
+    run(cluster, project)
+    assert read_rows(spark, f"{namespace}.places") == [("Oslo", 2), ("Seattle", 2)]
+    run(cluster, project, "--full-refresh", "hot")
+    assert read_rows(spark, f"{namespace}.hot") == [(1, 71.0), (3, 99.0)]
+
+
+@pytest.mark.pipelines
+@pytest.mark.timeout(900)
 def test_a_table_whose_name_needs_backticks_is_not_made(
     cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
 ) -> None:
@@ -132,8 +148,8 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
     return project
 
 
-def run(cluster: ClusterInfo, project: Path) -> None:
-    code, said = attempt(cluster, project)
+def run(cluster: ClusterInfo, project: Path, *arguments: str) -> None:
+    code, said = attempt(cluster, project, *arguments)
     assert code == 0 and "Run is COMPLETED" in said, said
 
 
