@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
@@ -56,6 +56,10 @@ class ClientConfig:
         Seconds for one request.
     retry_timeout : float
         Seconds for all tries of one request.
+    confluent_uri : str, optional
+        `http://` or `https://` address of a registry with Confluent's REST API.
+    confluent_credentials : Credentials, optional
+        Those for that registry, which never gets the others.
     allow_plain_registry : bool
         True lets credentials go to an `http://` registry, in the clear, though the controller's address asks for TLS.
 
@@ -80,6 +84,8 @@ class ClientConfig:
     request_timeout: float = 30.0
     retry_timeout: float = 60.0
     allow_plain_registry: bool = False
+    confluent_uri: str | None = None
+    confluent_credentials: Credentials | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         parse_controller_uri(self.controller_uri)
@@ -92,6 +98,8 @@ class ClientConfig:
                     "controller is reached by TLS; give an https:// address, or set "
                     "'security.allow-plain-registry' to true"
                 )
+        if self.confluent_uri is not None:
+            self.at_confluent()
         for name in ("request_timeout", "retry_timeout"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
@@ -115,6 +123,13 @@ class ClientConfig:
     def effective_registry_credentials(self) -> Credentials | None:
         """Return the credentials for the schema registry: its own, or else the controller's."""
         return self.registry_credentials if self.registry_credentials is not None else self.credentials
+
+    def at_confluent(self) -> ClientConfig:
+        """Return how to connect to Confluent's registry, as if it were the only one. Raises InvalidOptionError."""
+        if self.confluent_uri is None:
+            raise InvalidOptionError("'confluent.registry-uri' is not set; set it in the catalog's conf")
+        uri, login = self.confluent_uri, self.confluent_credentials
+        return replace(self, registry_uri=uri, registry_credentials=login, credentials=None, confluent_uri=None)
 
 
 def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
@@ -12,12 +13,14 @@ from pyspark_pravega.sql import options as o
 FIRST_CONTACT = 10.0
 """Seconds for which servers that have never answered are tried; see `read_first_contact`."""
 
-_LOGINS: tuple[tuple[tuple[o.Option[str | None], ...], Callable[..., Credentials]], ...] = (
+_Logins: TypeAlias = tuple[tuple[tuple[o.Option[str | None], ...], Callable[..., Credentials]], ...]
+_LOGINS: _Logins = (
     ((o.USERNAME, o.PASSWORD), BasicCredentials),
     ((o.AUTH_TYPE, o.AUTH_TOKEN), TokenCredentials),
     ((o.CREDENTIALS,), load_credentials),
 )
 """The ways to log in: options that belong together, and what makes credentials of their values."""
+_CONFLUENT_LOGINS: _Logins = (((o.CONFLUENT_USERNAME, o.CONFLUENT_PASSWORD), BasicCredentials),)
 
 
 def read_first_contact(options: o.Options) -> float | None:
@@ -34,6 +37,8 @@ def read_client_config(options: o.Options) -> ClientConfig:
         controller_uri=options.require(o.CONTROLLER_URI),
         registry_uri=options.get(o.SCHEMA_REGISTRY_URI),
         credentials=read_credentials(options),
+        confluent_uri=options.get(o.CONFLUENT_URI),
+        confluent_credentials=read_credentials(options, _CONFLUENT_LOGINS),
         trust_store=options.get(o.TRUST_STORE),
         validate_hostname=options.get(o.VALIDATE_HOSTNAME),
         allow_plain_registry=options.get(o.ALLOW_PLAIN_REGISTRY),
@@ -42,16 +47,16 @@ def read_client_config(options: o.Options) -> ClientConfig:
     )
 
 
-def read_credentials(options: o.Options) -> Credentials | None:
+def read_credentials(options: o.Options, logins: _Logins = _LOGINS) -> Credentials | None:
     """Read the login. The one in the strongest place counts, so conf can replace that of the environment.
 
     Raises InvalidOptionError when it is incomplete or given in two ways.
     """
-    ranks = [max(map(options.source, keys)) for keys, _ in _LOGINS]
+    ranks = [max(map(options.source, keys)) for keys, _ in logins]
     strongest = max(ranks)
     if strongest is o.Source.DEFAULT:
         return None
-    chosen = [way for way, rank in zip(_LOGINS, ranks, strict=True) if rank == strongest]
+    chosen = [way for way, rank in zip(logins, ranks, strict=True) if rank == strongest]
     if len(chosen) > 1:
         keys = " and ".join(f"'{keys[0].key}'" for keys, _ in chosen)
         raise InvalidOptionError(

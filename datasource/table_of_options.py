@@ -111,15 +111,15 @@ def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema
     schema = FIXED_COLUMNS.get(settings.format, schema)
     if schema is None:
         raise InvalidOptionError(
-            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so the columns of its "
-            "events are unknown. Give them with .schema('a INT, b STRING')."
+            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='{settings.framing}', so the "
+            "columns of its events are unknown. Give them with .schema('a INT, b STRING')."
         )
     format = find_format(settings.format)
     schema = StructType([field for field in schema if field.name not in HIDDEN_COLUMNS])
     return StreamTable(
         stream,
         settings.format,
-        "none",
+        settings.framing,
         schema,
         None
         if format.registry_format is not None

@@ -20,6 +20,7 @@ from pyspark_pravega.client.credentials import BasicCredentials, Credentials, To
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.distribution import ByFile, Slice
+from tests.interop.confluent_registry import run_registry
 from tests.interop.debezium_readers import DebeziumReaders
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
@@ -244,6 +245,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The JDBC URL of a PostgreSQL, into which a sink of Debezium writes."""
     with run_postgres(tmp_path_factory.mktemp("postgres") / "postgres.log") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def confluent_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a schema registry with Confluent's REST API."""
+    with run_registry(tmp_path_factory.mktemp("confluent_registry") / "registry.log") as uri:
+        yield uri
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parent
 _SERVERS = frozenset(
     ("cluster", "secure_cluster", "quick_cluster", "foreign", "kafka_connect", "debezium_readers", "postgres")
 )
+_REGISTRIES = frozenset(("confluent_registry",))
 _SESSIONS = frozenset(("spark", "secure_spark", "quick_spark", "sql", "thrift_url", "connect_url", "java"))
-_STARTING = _SERVERS | _SESSIONS
+_STARTING = _SERVERS | _REGISTRIES | _SESSIONS
 """Fixtures that start a server or a JVM."""
 _PROGRAMS = (
     "catalog/storage/test_plug_in_credentials.py",

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega import errors
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.changes.inferred_columns import infer_columns
+from pyspark_pravega.datasource.changes.inferred_columns import find_newest_id, infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
-from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, read_table_settings
+from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import shorten
+from pyspark_pravega.formats.avro.format import ANY_NAME
 from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import Format, Layout, find_format, list_format_names
@@ -68,18 +72,19 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise errors.InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
     settings = read_table_settings(options)
-    if find_kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
-        columns = read_event_columns(catalog, stream, settings)
+    writer, text, is_confluent = find_format(settings.format), "", settings.framing == CONFLUENT
+    has_schemas = is_confluent or find_kind_with_format(settings.format).columns_in_events
+    if has_schemas and not columns.fields and request.adopt:
+        text, columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
     columns = add_defaults(address.shown, columns, request.defaults, settings.format)
     bad_events = read_bad_event_rule(options, stream)
-    comment, text, writer = properties.get("comment"), "", find_format(settings.format)
-    if columns.fields:
+    comment = properties.get("comment")
+    if columns.fields and not text:
         layout = Layout(columns, settings=settings.format_settings)
-        text = writer.schema_text(layout, stream.name, stream.scope, comment)
-    return Declaration(
-        stream, settings, options, comment, request.adopt, text, writer, writer.registry_format or "", bad_events
-    )
+        text = writer.schema_text(layout, ANY_NAME if is_confluent else stream.name, stream.scope, comment)
+    registry_format = "" if is_confluent else writer.registry_format or ""  # what is read only is kept with the stream
+    return Declaration(stream, settings, options, comment, request.adopt, text, writer, registry_format, bad_events)
 
 
 def _complete_auto_cdc(address: Address, properties: Mapping[str, str], options: o.Options) -> Mapping[str, str]:
@@ -201,11 +206,22 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
         return None
 
 
-def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
-    """Return the columns that the events' schemas define. Raises UnsupportedTypeError if they define none."""
-    columns = None
+def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> tuple[str, StructType]:
+    """Return the columns that the events' schemas define, and the text to keep as the table's schema, if there is one.
+
+    Raises UnsupportedTypeError if they define none.
+    """
+    text, columns = "", None
     table = find_table(catalog, stream)
-    if table is not None and has_envelopes(table):
+    if table is not None and settings.framing == CONFLUENT:
+        if (id := find_newest_id(catalog.pravega, stream)) is not None:
+            with closing(WriterSchemas(catalog.pravega.config, stream, CONFLUENT)) as schemas:
+                text = schemas(id).schema_text
+            if is_change_format(settings.format):
+                text, columns = "", read_envelope_columns(text)
+            else:
+                columns = find_format(settings.format).spark_schema(text)
+    elif table is not None and has_envelopes(table):
         columns = read_envelope_columns(table.table.schema_text or "")
     elif table is not None:
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
@@ -214,4 +230,4 @@ def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings
             "It declares no columns, and no event of its stream has a schema that describes them. Declare them, or "
             "infer them from the values of events with the table property 'infer-columns'='sample' (JSON only)."
         )
-    return columns
+    return text, columns

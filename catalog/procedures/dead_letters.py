@@ -75,8 +75,8 @@ class _Letters:
     def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
         self.columns = replace_char_types(source.schema)
-        resolve = WriterSchemas(catalog.pravega.config, source.stream)
-        if catalog.pravega.config.registry_uri is not None:
+        resolve = WriterSchemas(catalog.pravega.config, source.stream, source.framing)
+        if source.framing == "registry" and catalog.pravega.config.registry_uri is not None:
             resolve.ask(catalog.pravega.registry(source.stream.scope))
         self._decoder = source.make_decoder(source.schema, resolve)
         self.found = self.good = self.bad = 0

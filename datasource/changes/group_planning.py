@@ -86,7 +86,7 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
         max_expansion=options.get(o.MAX_EXPANSION),
-        writer_schemas=WriterSchemas(read.pravega.config, read.stream),
+        writer_schemas=WriterSchemas(read.pravega.config, read.stream, read.table.framing),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
         bad_events=read.rule,
         counted=True,

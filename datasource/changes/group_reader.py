@@ -322,7 +322,7 @@ def _decode(
         )
     counts.bad_events += len(bad)
     if letters is not None:
-        ids = read_encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
+        ids = read_encoding_ids(events, plan.table.framing)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(
             [
                 make_letter(segment, int(locations.offsets[at]), bad_event, bytes(events.payload(at)), int(ids[at]))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pyspark.sql.types import BooleanType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.datasource.tables.table_settings import count_milliseconds, describe_missing_event_time
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, count_milliseconds, describe_missing_event_time
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 
@@ -26,9 +26,15 @@ BEST_EFFORT = "best-effort"
 def apply_write_options(opened: OpenTable) -> StreamTable:
     """Return the table with the routing key, the event time and the codec of one write.
 
-    Raises InvalidOptionError for a codec that does not fit, and for a delay without an event time.
+    Raises InvalidOptionError for a codec that does not fit, and for a delay without an event time, and
+    UnsupportedOperationError for a table that is read only.
     """
     table, options = opened.table, opened.options
+    if table.framing == CONFLUENT:
+        raise UnsupportedOperationError(
+            f"Stream {table.stream} has 'framing'='{CONFLUENT}', which can only be read: what writes its events "
+            "registers their schemas in Confluent's registry. Write with that program."
+        )
     if options.source(o.ROUTING_KEY) is o.Source.QUERY:
         table = replace(table, routing_key=options.get(o.ROUTING_KEY))
     if options.source(o.EVENT_TIME) is o.Source.QUERY:

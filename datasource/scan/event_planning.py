@@ -179,7 +179,7 @@ def plan_events(
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
         max_expansion=read.options.get(o.MAX_EXPANSION),
-        writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
+        writer_schemas=(selection.schemas or partial(WriterSchemas, pravega.config, stream, table.framing))(),
         bad_events=rule,
         counted=rows.counted,
         versions=versions,
@@ -283,8 +283,9 @@ def _select_places(
 def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
     """Return the schemas of a scan's events, with the likely ones looked up once instead of by each task."""
     pravega, table = opened.pravega, opened.table
-    schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
-    if not table.framed or pravega.config.registry_uri is None or not set(required.names) & set(table.schema.names):
+    schemas, stream = WriterSchemas(pravega.config, table.stream, table.framing), table.stream
+    decoded = set(required.names) & set(table.schema.names)
+    if table.framing != "registry" or pravega.config.registry_uri is None or not decoded:
         return schemas
     registry, streams = pravega.registry(stream.scope), pravega.known_streams
     for encoding_id in streams.encodings(stream):

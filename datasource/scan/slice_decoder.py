@@ -225,7 +225,7 @@ class SliceDecoder:
             chosen = _ChosenEvents(events, window.base, None)
         if not self._needs_ids:
             return chosen
-        ids, _ = read_encoding_ids(events)
+        ids, _ = read_encoding_ids(events, self._plan.table.framing)
         if self._plan.table.event_type is None:
             return replace(chosen, ids=ids)
         others = [id for id in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(id)]

@@ -127,6 +127,8 @@ def _describe_unregistered(stream: Stream, format: str, stored: Mapping[str, str
     text = stored.get(SCHEMA_KEY, "")
     columns = RAW_SCHEMA if format == "raw" else find_format(format).spark_schema(text)
     table = describe_stored_table(stream, format, columns, stored, framing="none")
+    if is_change_format(format):
+        table = replace(table, schema=make_table_schema(columns, table.settings), promised_key=None)
     if format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=table.scan_properties)
     return replace(table, schema_text=text or None, codec="none")

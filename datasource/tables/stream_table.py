@@ -14,10 +14,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.changes.feed import is_change_format
+from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.format import Decoder, Encoder, Layout, Resolve, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
+from .table_settings import CONFLUENT
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Asked:
 class StreamTable:
     """A stream with the format of its events.
 
-    `framing` is `registry` (each event starts with the registry's header) or `none`. `schema_text` and
+    `framing` is `registry` or `confluent` (each event starts with that registry's header) or `none`. `schema_text` and
     `schema_version` are those of the registry's schema that writers use; both are None for raw streams and for tables
     whose schema the reader gave. `schema_version` is the registry's VersionInfo as a JSON object.
     """
@@ -208,7 +210,10 @@ class StreamTable:
     def make_decoder(self, columns: StructType, resolve: Resolve | None = None) -> Decoder:
         """Return a decoder of some columns. `resolve` looks schemas up if events carry the registry's header."""
         layout = Layout(columns, self.schema_text, self.settings)
-        return find_format(self.format).decoder(layout, resolve if self.framed else None)
+        decoder = find_format(self.format).decoder(layout, resolve if self.framed else None)
+        if self.framing == CONFLUENT and isinstance(decoder, BatchDecoder):
+            decoder.expect_confluent()
+        return decoder
 
     def make_encoder(self, rows: StructType, encoding_id: int | None = None) -> Encoder:
         """Return an encoder of rows, with the registry's header if there is an id. Raises InvalidSchemaError."""
@@ -217,8 +222,8 @@ class StreamTable:
 
     @property
     def framed(self) -> bool:
-        """Return whether events carry the registry's header."""
-        return self.framing == "registry" and find_format(self.format).registry_format is not None
+        """Return whether events carry the header of a registry, Pravega's or Confluent's."""
+        return self.framing != "none" and find_format(self.format).registry_format is not None
 
     @property
     def is_bytes(self) -> bool:

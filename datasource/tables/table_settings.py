@@ -19,6 +19,10 @@ TAG_PREFIX = "spark."
 LONGEST_TAG = 256
 """The most characters that Pravega accepts in a tag."""
 
+CONFLUENT = "confluent"
+_OF_CONFLUENT = ("avro", "json", "debezium-avro")
+"""Formats whose events can have that framing; the registry has Protobuf's schemas as text, which is not parsed."""
+
 
 @dataclass(frozen=True)
 class TableSettings:
@@ -147,6 +151,11 @@ def _read_framing(options: o.Options, format: Format) -> str:
         raise InvalidOptionError(
             f"'framing'='registry' needs a schema in the registry, which 'format'='{format.name}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
+        )
+    if framing == CONFLUENT and format.name not in _OF_CONFLUENT:
+        raise InvalidOptionError(
+            f"'framing'='{CONFLUENT}' is not possible with 'format'='{format.name}', only with "
+            f"{', '.join(_OF_CONFLUENT)}. Choose one of these, or read the bytes with 'format'='raw'."
         )
     # Debezium's own sink does not write our header.
     return framing or ("registry" if registered and not is_change_format(format.name) else "none")

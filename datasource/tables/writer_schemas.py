@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.confluent import ConfluentRegistry
 from pyspark_pravega.client.registry.registry_types import Encoding
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.core.format import WriterSchema
+
+from .table_settings import CONFLUENT
 
 
 class WriterSchemas:
@@ -18,11 +21,12 @@ class WriterSchemas:
     Travels to tasks with the ids known at planning; the registry is asked once for an id that appears later.
     """
 
-    def __init__(self, config: ClientConfig, stream: Stream) -> None:
+    def __init__(self, config: ClientConfig, stream: Stream, framing: str = "registry") -> None:
         self._config = config
         self._stream = stream
+        self._is_confluent = framing == CONFLUENT
         self._known: dict[int, Encoding] = {}
-        self._registry: SchemaRegistry | None = None
+        self._registry: SchemaRegistry | ConfluentRegistry | None = None
         self._kept: SchemaRegistry | None = None
 
     def ask(self, registry: SchemaRegistry) -> None:
@@ -42,14 +46,15 @@ class WriterSchemas:
         """Return what an encoding id stands for; SchemaNotFoundError if the registry has no such id."""
         encoding = self._known.get(encoding_id)
         if encoding is None:
-            if self._config.registry_uri is None:
+            if self._config.registry_uri is None and not self._is_confluent:
                 raise SchemaNotFoundError(
                     f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
                     "configured. Set 'schema-registry-uri'."
                 )
             registry = self._kept or self._registry
             if registry is None:
-                registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
+                registry = SchemaRegistry(self._config, self._stream.scope) if not self._is_confluent else None
+                registry = self._registry = registry or ConfluentRegistry(self._config)
             # Kept connections outlive a group that is recreated, and its ids.
             encoding = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
         return encoding

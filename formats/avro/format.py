@@ -84,7 +84,11 @@ class AvroFormat:
 
 def _make_own_text(layout: Layout) -> str:
     """Return the schema of events whose table keeps none."""
-    return convert_spark_to_avro(layout.columns, "event", "", timestamps=read_timestamp_unit(layout.settings))
+    return convert_spark_to_avro(layout.columns, ANY_NAME, "", timestamps=read_timestamp_unit(layout.settings))
+
+
+ANY_NAME = "any_record"
+"""The name of a table's record that reads records of all names: columns were declared for events of other programs."""
 
 
 class AvroDecoder(BatchDecoder):
@@ -100,11 +104,11 @@ class AvroDecoder(BatchDecoder):
         super().__init__(layout.columns, resolve)
         struct = replace_char_types(layout.columns)
         self._struct = struct
-        self._any_name = not layout.schema_text
         # Without columns there is no schema to resolve with.
-        if self._any_name and not struct.fields:
+        if not layout.schema_text and not struct.fields:
             raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
         self._table = avro.parse_avro(layout.schema_text or _make_own_text(layout))
+        self._any_name = isinstance(self._table, avro.Record) and self._table.simple_name == ANY_NAME
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)

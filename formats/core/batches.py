@@ -122,9 +122,14 @@ class BatchDecoder(ABC):
     def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
         self.schema: pa.Schema = arrow_schema(reader_schema)
         self._resolve = resolve
+        self._framing = "registry"
         self.expansion = _Expansion()
         self._sources: dict[int, _Source] = {}
         self._unframed: _Source | None = None
+
+    def expect_confluent(self) -> None:
+        """Take events with Confluent's header for those with the registry's."""
+        self._framing = "confluent"
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -193,13 +198,23 @@ class BatchDecoder(ABC):
             if len(events):
                 yield list_positions(len(events)), self._unframed
             return
-        for encoding_id, positions in _group_by_encoding_id(events, reasons):
+        for encoding_id, positions in self._group_by_id(events, reasons):
             try:
                 source = self._find_source(encoding_id, self._resolve)
             except Undecodable as error:
                 reasons.update(dict.fromkeys(positions.tolist(), str(error)))
             else:
                 yield positions, source
+
+    def _group_by_id(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
+        common = find_common_encoding_id(events) if self._framing == "registry" else None
+        if common is not None:
+            yield common, list_positions(len(events))
+            return
+        ids, unframed = read_encoding_ids(events, self._framing)
+        reasons.update(unframed)
+        for encoding_id in np.unique(ids[ids >= 0]).tolist():
+            yield encoding_id, np.flatnonzero(ids == encoding_id)
 
     def _find_source(self, encoding_id: int, resolve: Resolve) -> _Source:
         """Look an encoding id up, and remember readable ones. Raises Undecodable if nothing can read its events."""
@@ -209,13 +224,15 @@ class BatchDecoder(ABC):
                 writer = resolve(encoding_id)
             except SchemaNotFoundError:
                 raise Undecodable(f"its encoding id {encoding_id} is not in the schema registry") from None
+            except InvalidSchemaError as error:
+                raise Undecodable(error.message) from None
             if writer.format != self.format_name:
                 raise Undecodable(
                     f"its encoding id {encoding_id} stands for a schema of format {writer.format}, but the "
                     f"table is read as {self.format_name}"
                 )
             try:
-                source = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
+                source = _Source(self.reader_of(writer), find_codec(writer.codec), self._framing == "registry")
             except (InvalidSchemaError, UnsupportedOperationError) as error:
                 raise Undecodable(f"events with encoding id {encoding_id} cannot be read: {error.message}") from None
             self._sources[encoding_id] = source
@@ -271,17 +288,6 @@ def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa
         for position, reason in part_problems.reasons.items():
             problems.add(begin + position, reason)
     return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
-
-
-def _group_by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
-    common = find_common_encoding_id(events)
-    if common is not None:
-        yield common, list_positions(len(events))
-        return
-    ids, unframed = read_encoding_ids(events)
-    reasons.update(unframed)
-    for encoding_id in np.unique(ids[ids >= 0]).tolist():
-        yield encoding_id, np.flatnonzero(ids == encoding_id)
 
 
 def _split_into_pieces(

@@ -26,6 +26,8 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from .events import EventBuffer, EventPositions
 
 PROTOCOL_BYTE = 1
+FIRST_BYTES = {"registry": PROTOCOL_BYTE, "confluent": 0}
+"""How headers begin, by framing. The id of a schema follows in four bytes."""
 HEADER_LENGTH = 5
 
 LARGEST_PAYLOAD = 64 * 1024 * 1024
@@ -51,12 +53,13 @@ def find_common_encoding_id(events: EventBuffer) -> int | None:
     return encoding_id
 
 
-def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, str]]:
+def read_encoding_ids(events: EventBuffer, framing: str = "registry") -> tuple[EventPositions, dict[int, str]]:
     """Return the encoding id of each event, -1 if it has none, and why events have none."""
-    ids = read_ids(events, PROTOCOL_BYTE)
+    first_byte = FIRST_BYTES[framing]
+    ids = read_ids(events, first_byte)
     ids[ids >= 1 << 31] = -1
     unframed = np.flatnonzero(ids < 0).tolist()
-    return ids, {index: _explain_unframed(bytes(events.payload(index)[:HEADER_LENGTH])) for index in unframed}
+    return ids, {at: _explain_unframed(bytes(events.payload(at)[:HEADER_LENGTH]), first_byte) for at in unframed}
 
 
 def read_ids(events: EventBuffer, first_byte: int) -> EventPositions:
@@ -72,14 +75,14 @@ def read_ids(events: EventBuffer, first_byte: int) -> EventPositions:
     return ids
 
 
-def _explain_unframed(header: bytes) -> str:
+def _explain_unframed(header: bytes, first_byte: int) -> str:
     if not header:
         return "it is empty"
     if len(header) < HEADER_LENGTH:
         return f"it has {len(header)} bytes, fewer than the {HEADER_LENGTH} of a registry header"
-    if header[0] == PROTOCOL_BYTE:
+    if header[0] == first_byte:
         return "the encoding id in its registry header is negative"
-    reason = f"its first byte is 0x{header[0]:02x}, not the 0x01 of a registry header"
+    reason = f"its first byte is 0x{header[0]:02x}, not the 0x{first_byte:02x} of a registry header"
     return f"{reason}, but the zero byte of Confluent's or Apicurio's framing" if header[0] == 0 else reason
 
 
@@ -101,7 +104,7 @@ def describe_foreign_framing(event: bytes) -> str | None:
     return (
         f"it begins with a zero byte and the schema id {int.from_bytes(event[1:HEADER_LENGTH], 'big')}, as Confluent's "
         "framing does, and what follows is not JSON; read changes in Avro with 'format'='debezium-avro' and "
-        "'debezium.avro-schemas'"
+        "'framing'='confluent' or 'debezium.avro-schemas'"
     )
 
 

@@ -101,12 +101,13 @@ def _format_module(artifacts: Sequence[Artifact]) -> str:
         "  <dependencies>",
     ]
     for artifact in artifacts:
-        classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
+        name, _, ending = (artifact.classifier or "").partition(".")
+        type = f'type="jar" ext={quoteattr(ending or "jar")}' + (f" m:classifier={quoteattr(name)}" if name else "")
         # Without the explicit <artifact>, odd packagings in a POM ("bundle") would decide type and suffix.
         lines.append(
             f"    <dependency org={quoteattr(artifact.group)} name={quoteattr(artifact.name)} "
             f'rev={quoteattr(artifact.version)} transitive="false" conf="default->default">'
-            f'<artifact name={quoteattr(artifact.name)} type="jar" ext="jar"{classifier}/></dependency>'
+            f"<artifact name={quoteattr(artifact.name)} {type}/></dependency>"
         )
     lines += ["  </dependencies>", "</ivy-module>", ""]
     return "\n".join(lines)

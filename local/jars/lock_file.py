@@ -28,6 +28,7 @@ class Artifact:
     name: str
     version: str
     classifier: str | None
+    """With the ending of the file behind it if that is not a jar: `all.tar.gz`."""
     size: int
     sha256: str
 
@@ -35,7 +36,7 @@ class Artifact:
     def file_name(self) -> str:
         """Return the file name in Maven repositories, e.g. `pravega-client-0.13.0.jar`."""
         suffix = f"-{self.classifier}" if self.classifier else ""
-        return f"{self.name}-{self.version}{suffix}.jar"
+        return f"{self.name}-{self.version}{suffix}" + ("" if "." in suffix else ".jar")
 
     @property
     def relative_path(self) -> Path:

@@ -35,6 +35,13 @@ SCHEMA_REGISTRY_URI = Option(
 )
 """Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it, only formats that keep no columns
 there can be used, such as `raw`, `text` and `csv`."""
+CONFLUENT_URI = Option("confluent.registry-uri", optional(URI), SettableAs.START, connection=True)
+"""Confluent's schema registry, or another with its REST API (Apicurio: `https://host/apis/ccompat/v7`). Tables with
+`framing`=`confluent` read the schemas of their events there, and `security.trust-store` says which one to trust."""
+CONFLUENT_USERNAME = Option("confluent.username", optional(TEXT), SettableAs.START, connection=True)
+"""User name, or API key, for that registry; needs `confluent.password`. It never gets the login for Pravega."""
+CONFLUENT_PASSWORD = Option("confluent.password", optional(TEXT), SettableAs.START, secret=True, connection=True)
+"""Password, or secret of the API key, for that registry."""
 AUTH_TYPE = Option("security.auth-type", optional(TEXT), CONNECTION, env="pravega_client_auth_method", connection=True)
 """Scheme of `security.auth-token`, for example `Basic` or `Bearer`."""
 AUTH_TOKEN = Option(

@@ -24,10 +24,11 @@ FORMAT = Option("format", FORMAT_NAME, TABLE, default_text="avro")
 """How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables `value
 STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows the current
 rows. `kvtable` makes a key-value table instead of a stream."""
-FRAMING = Option("framing", optional(one_of("registry", "none")), TABLE)
+FRAMING = Option("framing", optional(one_of("registry", "confluent", "none")), TABLE)
 """`registry`: every event begins with the id of its schema in the schema registry, as Pravega's own serializers write
-it. `none`: an event is the bare document of the table's schema. Not set: `registry`, but `none` for `raw`, `text`,
-`csv` and changes of rows."""
+it. `confluent`: with a zero byte and the id of its schema in Confluent's registry; such tables are read only, see
+[Confluent's registry](formats/confluent.md). `none`: an event is the bare document of the table's schema. Not set:
+`registry`, but `none` for `raw`, `text`, `csv` and changes of rows."""
 CODEC = Option(
     "codec",
     one_of("none", "gzip", "snappy"),

@@ -100,6 +100,17 @@ def test_an_upgrade_and_the_way_back(
     ]
 
 
+def test_the_last_windows_of_a_bounded_run(
+    spark: SparkSession, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, program = recipe("The last windows of a bounded run", namespace=namespace, directory=tmp_path)
+    run_sql(spark, tables)
+    run_python(program, {"spark": spark})
+    assert capsys.readouterr().out == program.output
+    begins = [row.begins.minute for row in spark.table(f"pravega.{namespace}.visited").orderBy("begins").collect()]
+    assert begins == [0, 5]
+
+
 def test_events_of_javas_own_serialization(
     spark: SparkSession, cluster: ClusterInfo, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

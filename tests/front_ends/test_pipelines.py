@@ -89,6 +89,48 @@ def test_auto_cdc_keeps_the_newest_row_of_each_key(
     assert read_rows(spark, f"{namespace}.current", columns) == [(1, "b", 2), (3, "d", 1)]
 
 
+VIEW = """
+CREATE STREAMING TABLE hot USING pravega AS SELECT sensorId, temp FROM STREAM sensor WHERE temp > 70;
+CREATE MATERIALIZED VIEW places USING pravega AS SELECT location, count(*) AS number FROM sensor GROUP BY location;
+"""
+
+
+@pytest.mark.pipelines
+@pytest.mark.timeout(900)
+def test_a_materialized_view_is_written_anew_and_a_full_refresh_is_too(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    namespace = f"pravega.{scope}"
+    project = readings_and_a_project(spark, scope, tmp_path, VIEW)
+    run(cluster, project)
+    assert read_rows(spark, f"{namespace}.places") == [("Oslo", 1), ("Seattle", 2)]
+    spark.sql(f"INSERT INTO {namespace}.sensor VALUES (3, 'Oslo', 99)")
+    run(cluster, project)
+    assert read_rows(spark, f"{namespace}.places") == [("Oslo", 2), ("Seattle", 2)]
+    run(cluster, project, "--full-refresh", "hot")
+    assert read_rows(spark, f"{namespace}.hot") == [(1, 71.0), (3, 99.0)]
+
+
+@pytest.mark.pipelines
+@pytest.mark.timeout(900)
+def test_a_table_whose_name_needs_backticks_is_not_made(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    project = readings_and_a_project(spark, scope, tmp_path, VIEW.replace("TABLE hot", "TABLE `hot-ones`"))
+    code, said = attempt(cluster, project)
+    assert code != 0 and "INVALID_IDENTIFIER" in said and "`hot-ones`" in said, said
+
+
+def readings_and_a_project(spark: SparkSession, scope: str, directory: Path, sql: str) -> Path:
+    """Write three readings, and return a project with these statements alone."""
+    spark.sql(f"CREATE TABLE pravega.{scope}.sensor (sensorId INT, location STRING, temp DOUBLE) USING pravega")
+    spark.sql(f"INSERT INTO pravega.{scope}.sensor VALUES (1, 'Seattle', 71), (1, 'Seattle', 69), (2, 'Oslo', 66)")
+    project = copy_of_the_example(directory, scope)
+    (project / "transformations" / "alarms.py").unlink()
+    (project / "transformations" / "sensors.sql").write_text(sql)
+    return project
+
+
 def copy_of_the_example(directory: Path, scope: str) -> Path:
     project = directory / "pipeline"
     shutil.copytree(EXAMPLE, project)
@@ -106,15 +148,21 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
     return project
 
 
-def run(cluster: ClusterInfo, project: Path) -> None:
+def run(cluster: ClusterInfo, project: Path, *arguments: str) -> None:
+    code, said = attempt(cluster, project, *arguments)
+    assert code == 0 and "Run is COMPLETED" in said, said
+
+
+def attempt(cluster: ClusterInfo, project: Path, *arguments: str) -> tuple[int, str]:
+    """Run a pipeline, and return its exit code and all that it says."""
     environment = {
         **os.environ,
         "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
         "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
     }
-    done = subprocess.run([*COMMAND, *CONFS, "run"], cwd=project, env=environment, text=True, capture_output=True)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 and "Run is COMPLETED" in said, said
+    command = [*COMMAND, *CONFS, "run", *arguments]
+    done = subprocess.run(command, cwd=project, env=environment, text=True, capture_output=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 def read_rows(spark: SparkSession, table: str, columns: str = "*") -> list[tuple[object, ...]]:

@@ -53,6 +53,10 @@ def main(jar: str, events: Path, directory: Path, scope: str) -> None:
     spark.sql(f"INSERT INTO {namespace}.combined {both}")
     by_options = spark.read.format("pravega").options(scope=scope, stream="readings").load().select("id", "note")
     by_options.write.format("pravega").options(scope=scope, stream="optional").mode("append").save()
+    keyed = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    spark.sql(f"CREATE TABLE {namespace}.changed (id INT, note STRING) USING pravega {keyed}")
+    spark.sql(f"INSERT INTO {namespace}.changed VALUES (1, 'x')")
+    spark.sql(f"UPDATE {namespace}.changed SET note = 'y' WHERE id IN (SELECT id FROM {namespace}.readings)")
     shown = spark.sql(f"SHOW TBLPROPERTIES {namespace}.readings").collect()
     created = spark.sql(f"SHOW CREATE TABLE {namespace}.readings").first()[0]
     counts = {name: spark.table(f"{namespace}.{name}").count() for name in written}

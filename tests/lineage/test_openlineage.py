@@ -60,6 +60,8 @@ def test_what_the_agent_writes(cluster: ClusterInfo, scope: str, tmp_path: Path)
         assert read_edges(file, f"{namespace}/{scope}/{table}") == [([readings], of_readings)], table
     both = {"id": [f"{others}/id", f"{readings}/id"], "note": [f"{others}/note"]}
     assert read_edges(file, f"{namespace}/{scope}/combined") == [([others, readings], both)]
+    # Of an INSERT and an UPDATE, the first is told alone.
+    assert read_edges(file, f"{namespace}/{scope}/changed") == [([], {})]
     # The agent has no interface by which a stream's columns could be told, and Spark hands foreachBatch mere rows.
     for table, read in (("streamed", [readings]), ("optioned", [readings]), ("batched", [])):
         edges = read_edges(file, f"{namespace}/{scope}/{table}")

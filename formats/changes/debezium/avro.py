@@ -4,6 +4,7 @@ An event was written with this schema:
 
 * with `debezium.avro-schemas`: the schema whose id follows a zero byte (Confluent's framing, which Kafka Connect's
   converters write, and Apicurio's with `as-confluent`);
+* with `framing`=`confluent`: the schema with that id in Confluent's registry;
 * with `framing`=`registry`: the schema that the encoding id of the registry's header stands for;
 * otherwise: the table's schema, without any header. Inserted rows are written so.
 
@@ -159,7 +160,7 @@ class DebeziumAvroFormat(AvroFormat):
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS]).__getitem__), SchemasSeen()
         reader = _EnvelopeReader(StructType([]), None, settings, find)
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
@@ -205,14 +206,20 @@ class DebeziumAvroDecoder(BatchDecoder):
         self._layout = layout
         self._table = DebeziumAvroFormat().spark_schema(layout.schema_text) if layout.schema_text else None
         by_id = layout.settings.get(AVRO_SCHEMAS)
-        self._schemas = None if by_id is None else parse_schemas_by_id(by_id)
+        self._find_schema = None if by_id is None else parse_schemas_by_id(by_id).__getitem__
+
+    def expect_confluent(self) -> None:
+        """Read the ids where events are read one by one, among which tombstones have none."""
+        resolve, self._resolve = self._resolve, None
+        if resolve is not None:
+            self._find_schema = lambda number: resolve(number).schema_text
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         find: WriterSearch
         if writer is not None:
             find = OneWriter(Writer.of(writer.schema_text))
-        elif self._schemas is not None:
-            find = ConfluentWriters(self._schemas)
+        elif self._find_schema is not None:
+            find = ConfluentWriters(self._find_schema)
         elif self._layout.schema_text is not None:
             find = OneWriter(Writer.of(self._layout.schema_text))
         else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_pravega.errors import InvalidSchemaError
+from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError
 
 from ...avro import schema_model as avro
 from ...avro.binary import (
@@ -178,9 +178,11 @@ class OneWriter:
 class ConfluentWriters:
     """Finds the schema of an event by the id after its zero byte."""
 
-    def __init__(self, schemas: dict[int, str]) -> None:
-        self._schemas = schemas
-        self._writers: dict[int, Writer] = {}
+    def __init__(self, find_schema: Callable[[int], str]) -> None:
+        """Take what returns the text of a schema; KeyError or SchemaNotFoundError for an unknown id."""
+        self._find_schema = find_schema
+        self._writers: dict[int, Writer | str] = {}
+        """The schemas, and for those that cannot be read the reasons."""
 
     def __call__(self, payload: bytes) -> tuple[Writer, bytes]:
         """Return the schema of an event, and its datum. Raises Undecodable."""
@@ -189,12 +191,15 @@ class ConfluentWriters:
         _, number = CONFLUENT_HEADER.unpack_from(payload)
         writer = self._writers.get(number)
         if writer is None:
-            if number not in self._schemas:
-                raise Undecodable(f"its schema id {number} is not among those of '{AVRO_SCHEMAS}'")
             try:
-                writer = self._writers[number] = Writer.of(self._schemas[number])
-            except InvalidSchemaError as error:
-                raise Undecodable(f"events with schema id {number} cannot be read: {error.message}") from None
+                writer = Writer.of(self._find_schema(number))
+            except KeyError:
+                writer = f"its schema id {number} is not among those of '{AVRO_SCHEMAS}'"
+            except (SchemaNotFoundError, InvalidSchemaError) as error:
+                writer = f"events with schema id {number} cannot be read: {error.message}"
+            self._writers[number] = writer
+        if isinstance(writer, str):
+            raise Undecodable(writer)
         return writer, payload[CONFLUENT_HEADER.size :]
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:

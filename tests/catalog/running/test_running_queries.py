@@ -367,3 +367,19 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
     with pytest.raises(SqlError, match="can only be read"):
         sql.run("DROP TABLE pravega.system.queries")
     halls.stop()
+
+
+@AT_LENGTH
+def test_a_query_writes_to_the_streams_that_a_column_names(halls: Halls) -> None:
+    for table in ("even", "odd"):
+        halls.sql.run(f"CREATE TABLE {halls.scope}.{table} (id BIGINT, target STRING) USING pravega")
+    halls.query = f"SELECT id, IF(id % 2 = 0, 'even', 'odd') AS target FROM STREAM {halls.scope}.numbers"
+    halls.insert(1, 2)
+    into = f"{halls.scope.partition('.')[2]}.even"
+    halls.call(f"{halls.given(into=into)}, options => map('stream-column', 'target')")
+    rows = f"SELECT * FROM {halls.scope}.even UNION ALL SELECT * FROM {halls.scope}.odd ORDER BY id"
+    wait_for(lambda: halls.sql.run(rows) == [("1", "odd"), ("2", "even")])
+    halls.insert(3)
+    wait_for(lambda: halls.sql.run(rows) == [("1", "odd"), ("2", "even"), ("3", "odd")])
+    assert halls.sql.run(f"SELECT count(*) FROM {halls.scope}.even") == [("1",)]
+    halls.sql.run(f"CALL pravega.system.stop_query(name => '{halls.name}')")

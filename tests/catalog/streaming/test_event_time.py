@@ -448,3 +448,23 @@ def test_where_a_drift_in_event_time_makes_no_sense(
             query.awaitTermination(120)
     finally:
         query.stop()
+
+
+def test_each_stream_that_a_column_names_gets_its_own_times(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str
+) -> None:
+    named = {"early": 1, "late": 7}
+    for name in named:
+        columns = "(id INT, at TIMESTAMP, target STRING)"
+        properties = "'event-time'='at', 'event-time-timeout'='2min'"
+        quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.{name} {columns} TBLPROPERTIES ({properties})")
+    # Pravega makes a watermark of a later time than the first that a writer notes.
+    for later in (0, 60):
+        rows = " UNION ALL ".join(
+            f"SELECT {minute} AS id, timestamp_millis({NOON + (minute + later) * MINUTE}) AS at, '{name}' AS target"
+            for name, minute in named.items()
+        )
+        quick_spark.sql(rows).writeTo(f"quick.`{quick_scope}`.early").option("stream-column", "target").append()
+    for name, minute in named.items():
+        found = watermarks(pravega, Stream(quick_scope, name), NOON + minute * MINUTE)
+        assert found[-1].time in (NOON + minute * MINUTE, NOON + (minute + 60) * MINUTE)

@@ -37,6 +37,7 @@ from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
 from tests.formats.changes.test_debezium_capture import assert_equal
 from tests.formats.changes.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
+from tests.streams import into_memory
 
 
 def at_length(*values: Any) -> list[Any]:
@@ -636,3 +637,20 @@ def test_a_primary_key_in_the_ddl(spark: SparkSession, client_config: ClientConf
     ):
         with pytest.raises(PySparkException, match=words):
             spark.sql(f"CREATE TABLE {name}2 ({columns}) USING pravega TBLPROPERTIES ({table_properties})")
+
+
+def test_a_stream_is_joined_with_the_rows_of_a_table(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    """Each micro-batch finds the rows as they are then."""
+    orders, people = f"pravega.`{scope}`.orders", f"pravega.`{scope}`.people"
+    spark.sql(f"CREATE TABLE {orders} (number INT, id INT) USING pravega")
+    properties = "'format'='debezium-json', 'primary-key'='id'"
+    spark.sql(f"CREATE TABLE {people} (id INT, name STRING) USING pravega TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {people} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"INSERT INTO {orders} VALUES (10, 1), (11, 3)")
+    joined = spark.readStream.table(orders).join(spark.table(people), "id", "left").select("number", "name")
+    with into_memory(joined, tmp_path) as sink:
+        assert sorted(sink.rows()) == [(10, "a"), (11, None)]
+        spark.sql(f"UPDATE {people} SET name = 'c' WHERE id = 1")
+        spark.sql(f"DELETE FROM {people} WHERE id = 2")
+        spark.sql(f"INSERT INTO {orders} VALUES (12, 1), (13, 2)")
+        assert sorted(sink.rows())[2:] == [(12, "c"), (13, None)]

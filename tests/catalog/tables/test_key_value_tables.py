@@ -475,3 +475,16 @@ def test_programs_that_start_together_make_a_table_once(cluster: ClusterInfo, fr
             assert list(threads.map(start, catalogs)) == [["k", "v"]] * 4
             assert catalogs[0].load_table(table).schema.names == ["k", "v"]
             catalogs[0].drop_namespace(f"`{fresh_name}`", cascade=True)
+
+
+def test_lists_of_values_are_looked_up_up_to_their_limit(spark: SparkSession, scope: str) -> None:
+    name = f"pravega.`{scope}`.machine"
+    spark.sql(
+        f"CREATE TABLE {name} (id INT, allowed DOUBLE) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (1, 10), (2, 20), (3, 30), (-1, 0), (-2, 0)")
+    for values, read in ((498, 3), (499, 5)):
+        query = f"SELECT allowed FROM {name} WHERE id IN ({', '.join(map(str, range(1, values + 1)))})"
+        assert rows(spark, query) == [(10.0,), (20.0,), (30.0,)]
+        assert entries_read(spark, query) == read, values

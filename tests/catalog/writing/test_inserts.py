@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
@@ -66,3 +67,13 @@ def test_an_outcome_that_no_server_tells_is_called_unknown(client_config: Client
 
 def _keeps_alive(insert: InsertHandle) -> bool:
     return any(insert.id in thread.name for thread in threading.enumerate())
+
+
+def test_rows_without_a_routing_key_are_spread_evenly(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.spread"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT) USING pravega TBLPROPERTIES ('scaling.min-segments'='4')")
+    spark.range(0, 1002, numPartitions=2).writeTo(table).append()
+    counts = sorted(row["count"] for row in spark.table(table).groupBy("_segment").count().collect())
+    assert sum(counts) == 1002 and len(counts) == 4
+    # Each task divides each of its batches, of which there is one here, into four runs.
+    assert counts[-1] - counts[0] <= 2

@@ -1047,7 +1047,7 @@ def test_framing_of_kafka_connect_is_named(format: str, native: str, monkeypatch
     assert "the schema id 256, as Confluent's framing does, before its JSON" in bad[0]
     assert "org.apache.kafka.connect.json.JsonConverter, or leave out the first 5 bytes" in bad[0]
     assert "the schema id 9, as Apicurio's framing does" in bad[1] and "the first 9 bytes" in bad[1]
-    assert "what follows is not JSON" in bad[2] and "'format'='debezium-avro' and 'debezium.avro-schemas'" in bad[2]
+    assert "what follows is not JSON" in bad[2] and "'format'='debezium-avro' and 'framing'='confluent'" in bad[2]
 
 
 @pytest.mark.parametrize("native", ["1", "0"])

@@ -1,0 +1,54 @@
+"""Asks a schema registry with Confluent's REST API, such as Confluent's own or Apicurio, for schemas by their ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError, PravegaError, SchemaNotFoundError
+
+from ..config import ClientConfig
+from ..credentials import Credentials
+from ..retry import FirstContact
+from .http import RegistryRequests, Request
+from .registry_types import Encoding, SchemaInfo, VersionInfo
+
+_encodings: dict[tuple[str | None, Credentials | None, int], Encoding] = {}
+"""What ids stand for at an address, as a login may read it. A registry never gives an id another meaning."""
+
+
+class ConfluentRegistry:
+    """The schemas of one registry. It can do what readers of events need of a `SchemaRegistry`."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        """Send nothing yet. Raises InvalidOptionError if there is no address."""
+        self._key = config.confluent_uri, config.confluent_credentials
+        self._requests = RegistryRequests(config.at_confluent(), None, FirstContact())
+        self.close = self._requests.close
+
+    def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
+        """Return the schema with an id, without a version, as it has one in each subject; a process asks once.
+
+        Raises InvalidSchemaError for a schema that refers to others, and the errors of `SchemaRegistry`.
+        """
+        if id >> 31:
+            raise SchemaNotFoundError(f"no registry gives out the id {id}")
+        key = (*self._key, id)
+        if key not in _encodings:
+            try:
+                _encodings[key] = self._requests.ask(
+                    Request("GET", f"/schemas/ids/{id}"), lambda reply: _read(reply, id)
+                )
+            except PravegaError as error:
+                reason = "its user may not read it" if isinstance(error, PermissionDeniedError) else error.message
+                error.message = f"asking {key[0]}, the 'confluent.registry-uri', for schema {id}: {reason}"
+                raise
+        return _encodings[key]
+
+
+def _read(reply: Any, id: int) -> Encoding:
+    if names := [reference["name"] for reference in reply.get("references") or ()]:
+        raise InvalidSchemaError(
+            f"it refers to other schemas ({', '.join(names)}), which nobody looks up; register one that has them in it"
+        )
+    format = reply.get("schemaType", "AVRO").capitalize()  # as Pravega's registry writes AVRO, JSON and PROTOBUF
+    return Encoding(SchemaInfo("", format, reply["schema"].encode()), VersionInfo("", format, -1, id), "")
