@@ -12,6 +12,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.open_lake import (
@@ -126,7 +127,9 @@ def compact_lake(call: Call) -> Rows:
 
 
 def _open(call: Call) -> OpenTable:
-    return call.catalog.open_table(load_table(call.catalog.pravega, call.find_stream()).table)
+    """Return the table whose rows are the events: of a table of changes, its changelog."""
+    table = load_table(call.catalog.pravega, call.find_stream()).table
+    return call.catalog.open_table(find_table_kind(table).events_of(table))
 
 
 def _open_or_end(call: Call) -> OpenTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -14,7 +15,9 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
+from ..lake.iceberg import LakeTable
 from ..positions.snapshot import SegmentSlice
+from ..scan.lake_reader import LakePartition, plan_lake, split_slices
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
@@ -91,6 +94,20 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         bad_events=read.rule,
         counted=True,
     )
+
+
+def find_in_lake(
+    table: StreamTable, lake: LakeTable | None, slices: Sequence[SegmentSlice]
+) -> dict[int, LakePartition]:
+    """Return what a lake has of slices, by segment; slices of a segment are neighbours. Raises LakeError."""
+    if lake is None:
+        return {}
+    whole: dict[int, SegmentSlice] = {}
+    for piece in split_slices(lake, slices)[0]:
+        other = whole.get(piece.segment_id, piece)
+        whole[piece.segment_id] = replace(piece, start=min(piece.start, other.start), end=max(piece.end, other.end))
+    tiered = plan_lake(lake, table, [*whole.values()], [], in_order=True)
+    return {partition.read.segment_id: partition for partition in tiered}
 
 
 def can_clear_rows(table: StreamTable) -> bool:

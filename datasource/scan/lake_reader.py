@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -51,6 +51,18 @@ class WantedInLake:
 
     expression: pc.Expression
     columns: frozenset[str]
+
+
+def split_slices(lake: LakeTable, slices: Sequence[SegmentSlice]) -> tuple[list[SegmentSlice], list[SegmentSlice]]:
+    """Return what a lake has of slices, and what is left of these for the segment stores."""
+    tiered, left = [], []
+    for piece in slices:
+        border = min(lake.find_end(piece.segment_id, piece.start), piece.end)
+        if border > piece.start:
+            tiered.append(replace(piece, end=border))
+        if border < piece.end or piece.start == piece.end:
+            left.append(replace(piece, start=border))
+    return tiered, left
 
 
 def plan_lake(
