@@ -17,6 +17,7 @@ from pyspark_pravega.sql import options as o
 from ..scan.conditions import Sieve, can_evaluate
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
+from ..scan.lake_reader import describe_files
 from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
@@ -151,7 +152,10 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
     tail = planned_scan.tail if measured.ends is None else measured.ends
-    return replace(planned_scan, tail=tail, about=measured.about, rows=files)
+    about = {**measured.about}
+    if measured.lake is not None:
+        about |= describe_files(measured.lake, plan.in_lake.values())
+    return replace(planned_scan, tail=tail, about=about, rows=files)
 
 
 def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

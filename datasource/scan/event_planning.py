@@ -15,7 +15,6 @@ from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Access, Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import format_count
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
@@ -38,7 +37,7 @@ from .borders import start_later
 from .division import Division, divide
 from .event_plan import EventScanPlan
 from .event_times import EventTimes, SegmentTimes
-from .lake_reader import LakePartition, plan_lake, split_slices
+from .lake_reader import LakePartition, describe_files, plan_lake, split_slices
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
@@ -226,7 +225,7 @@ def plan_events(
     extent["tail"] = tail
     about = {**measured.about, **({"parts": division.about} if division.about else {})}
     if measured.lake is not None:
-        about["lake"] = f"{format_count(sum(len(one.files) for one in in_lake), 'file')} of {measured.lake.name}"
+        about |= describe_files(measured.lake, in_lake)
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
