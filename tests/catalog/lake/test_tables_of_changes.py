@@ -168,7 +168,7 @@ def test_streams_of_changes_begin_and_go_on_in_the_lake(
     assert rows == names(spark, table)
 
 
-@pytest.mark.parametrize("steps", [12, pytest.param(150, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("steps", [8, pytest.param(150, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_random_steps(
     spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path, steps: int
 ) -> None:
