@@ -19,6 +19,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.states import RowStates
+from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.catalog.lake.test_history_in_a_lake import TYPES, fails, load_lake, name_table, split_name, tier
@@ -326,7 +327,7 @@ def test_every_type(spark: SparkSession, pravega: Pravega, lake: dict[str, str],
     assert [in_order(spark.table(name)) for name in (table, changelog(table))] == before
 
 
-def test_what_a_lake_of_changes_refuses(spark: SparkSession, table: str, scope: str) -> None:
+def test_what_a_lake_of_changes_refuses(spark: SparkSession, pravega: Pravega, table: str, scope: str) -> None:
     def refuses(statement: str, condition: str, *texts: str) -> None:
         message = fails(lambda: spark.sql(statement).collect(), condition)
         assert all(text in message for text in texts), message
@@ -341,5 +342,12 @@ def test_what_a_lake_of_changes_refuses(spark: SparkSession, table: str, scope: 
     refuses(set_property, "PRAVEGA_INVALID_OPTION", "'compact.after'", "'lake'")
     variant = f"CREATE TABLE {name_table(scope, 'v')} (id BIGINT PRIMARY KEY, v VARIANT) USING pravega"
     refuses(f"{variant} TBLPROPERTIES ('format'='debezium-json', 'lake'='a.b')", "PRAVEGA_UNSUPPORTED_TYPE", "variant")
+    insert(spark, table, 400, 10)
+    pravega.controller.truncate_stream(find_end_now(pravega, Stream(scope, "t")).cut)
+    insert(spark, table, 500, 10)
+    refuses(f"SELECT * FROM {table}", "PRAVEGA_DATA_LOSS", "removed")
+    refuses(f"SELECT * FROM {table} WITH ('fail-on-data-loss'='false')", "PRAVEGA_DATA_LOSS", "changelog")
+    left = spark.sql(f"SELECT op FROM {changelog(table)} WITH ('fail-on-data-loss'='false')")
+    assert left.count() == 140
     alone = f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.keep'='1d', 'lake'='')"
     refuses(alone, "PRAVEGA_INVALID_OPTION", "lake")
