@@ -1,4 +1,4 @@
-"""The procedures that add events of a table to its lake, and compact the files of a lake."""
+"""The procedures that add events of a table to its lake, compact its files, and remove those that it does not have."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ..storage.catalogs import Catalog
 from ..storage.spelling import prefix_table, resolve_stream
 from ..writing.compaction import truncate_unless_held
 from .positions import find_point
-from .procedure import TABLE, Call, Tasks, parameter, procedure
+from .procedure import DRY_RUN, TABLE, Call, Tasks, parameter, procedure
 
 _RIGHTS = (
     "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
@@ -47,8 +47,8 @@ _RIGHTS = (
 
 _IN_FLIGHT = timedelta(hours=1)
 """For how long queries may still read from the stream what a lake has got, unless `lake.keep` is shorter."""
-
-
+_UNUSED = timedelta(days=1)
+"""How old a file must be that no snapshot has: the tiering that wrote it may be running still."""
 _PLANNED: Recent[Hashable, LakeTable] = Recent()
 """Lakes as tierings have loaded them to plan, so that they need not be loaded again."""
 
@@ -137,6 +137,27 @@ def compact_lake(call: Call) -> Rows:
         if call.done is not None:
             finish_compaction(lake, call.done.pending, call.done.rows)
     yield before.files, lake.snapshot.files, before.bytes, lake.snapshot.bytes
+
+
+@procedure(
+    "Removes files of a table's lake that are older than a day and belong to no snapshot, because tier or compact_lake "
+    "was killed.",
+    (TABLE, DRY_RUN),
+    (
+        column("files", LongType(), "that no snapshot has", nullable=False),
+        column("bytes", LongType(), "of these files", nullable=False),
+        column("removed", BooleanType(), "whether they were removed", nullable=False),
+    ),
+    "READ on the stream, and what the lake asks for",
+)
+def remove_orphans(call: Call) -> Rows:
+    opened = _open(call)
+    with prefix_table(call.catalog, opened.table):
+        lake = _require_lake(opened)
+        orphans = lake.find_orphans(time.time() - _UNUSED.total_seconds())
+        if removed := bool(orphans) and not call.is_set(DRY_RUN):
+            lake.remove_files(orphans)
+    yield len(orphans), sum(orphans.values()), removed
 
 
 def _open(call: Call) -> OpenTable:

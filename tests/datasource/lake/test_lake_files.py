@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from random import Random
 
@@ -124,3 +126,32 @@ def test_a_condition_that_keeps_one_day_of_thirty_reads_that_day(tmp_path: Path)
     # Of the columns, only those that a query names are read.
     assert count_read_bytes(wanted, ["at"])[0] < read // 4
     print(f"{read} bytes of a file with {day_file.bytes}, of {read_of_all}")
+
+
+def test_orphans_are_old_files_that_no_snapshot_has(tmp_path: Path) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    folder = Path(lake.folder.removeprefix("file://"))
+    assert lake.find_orphans(time.time()) == {}, "there is no folder yet"
+    paths = []
+    for number in range(4):
+        row = {"id": number, "_segment": "s", "_offset": number, "_event_length": 1}
+        paths.append(f"{lake.folder}/{name_file(str(number))}")
+        with lake.io.new_output(paths[-1]).create() as output:
+            pq.write_table(pa.Table.from_pylist([row], schema=schema), output)
+        os.utime(folder / name_file(str(number)), (1_000 + number, 1_000 + number))
+    (folder / "of-another-program.parquet").write_bytes(b"")
+    os.utime(folder / "of-another-program.parquet", (1, 1))
+    cut = StreamCut(STREAM, {0: 4})
+    lake.add_files(paths[:1], None, History(cut, cut, 1, {0: (0, 1)}, frozenset(), 1, None))
+    # A former snapshot has this file, and the newest one has not.
+    lake.replace_files(paths[:1], paths[1:2], 1)
+    size = (folder / name_file("2")).stat().st_size
+    assert load(settings).find_orphans(1_003) == {paths[2]: size}
+    assert load(settings).find_orphans(1_004) == {paths[2]: size, paths[3]: size}
+    lake.remove_files([paths[2]])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "of-another-program.parquet",
+        *(name_file(number) for number in "013"),
+    ]
