@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.states import RowStates
@@ -314,6 +316,21 @@ def test_changes_of_connectors(spark: SparkSession, pravega: Pravega, lake: dict
     assert "cannot be decoded" in fails(spark.table(keyed).collect, "PRAVEGA_MALFORMED_EVENT")
     dropped = spark.sql(f"SELECT * FROM {keyed} WITH ('mode'='dropmalformed')")
     assert in_order(dropped) == before[0]
+
+
+def test_bytes_that_are_no_event(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    table, stream = create(spark, scope), Stream(scope, "t")
+    [segment, _] = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+    with SegmentAppender(pravega.segments, stream, segment, uuid.uuid4()) as appender:
+        appender.append(b"no event at all.", 1)
+        appender.flush()
+    assert tier(spark, table).rows == 101
+    remove_tiered(pravega, lake, table)
+    message = fails(spark.table(table).collect, "PRAVEGA_MALFORMED_EVENT")
+    assert f"Segment {stream}/{segment}" in message and "as its lake says" in message and "changelog" in message
+    every = spark.sql(f"SELECT op, _error FROM {changelog(table)} WITH ('mode'='permissive')").collect()
+    assert len([row for row in every if row.op == "c"]) == 100
+    assert len([row for row in every if row._error is not None]) == 1
 
 
 @pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
