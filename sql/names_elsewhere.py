@@ -107,8 +107,9 @@ _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and 
 PROCEDURES = {
     "expire_snapshots": "truncate_stream removes old events, and so do the table properties 'retention.type' and "
     "'retention.minimum'.",
-    **dict.fromkeys(("rewrite_data_files", "rewrite_position_delete_files", "remove_orphan_files"), _FILES),
+    **dict.fromkeys(("rewrite_data_files", "rewrite_position_delete_files"), _FILES),
     "rewrite_manifests": "compact_history shortens the commit log.",
+    "remove_orphan_files": "A stream leaves no unused files; remove_orphans removes those of a table's lake.",
     **dict.fromkeys(("rollback_to_snapshot", "rollback_to_timestamp"), _GROWS),
     **dict.fromkeys(("set_current_snapshot", "cherrypick_snapshot"), _GROWS),
     "create_changelog_view": "Changes are read with SELECT ... FROM table CHANGES FROM VERSION 1.",

@@ -1,17 +1,20 @@
-"""The procedures that add events of a table to its lake, and compact the files of a lake."""
+"""The procedures that add events of a table to its lake, compact its files, and remove those that it does not have."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from datetime import timedelta
 
 from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import Consumer
+from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.open_lake import (
@@ -24,6 +27,7 @@ from pyspark_pravega.datasource.lake.open_lake import (
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
+from pyspark_pravega.datasource.workers.connections import hash_config
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -33,7 +37,7 @@ from ..storage.catalogs import Catalog
 from ..storage.spelling import prefix_table, resolve_stream
 from ..writing.compaction import truncate_unless_held
 from .positions import find_point
-from .procedure import TABLE, Call, Tasks, parameter, procedure
+from .procedure import DRY_RUN, TABLE, Call, Tasks, parameter, procedure
 
 _RIGHTS = (
     "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
@@ -43,6 +47,15 @@ _RIGHTS = (
 
 _IN_FLIGHT = timedelta(hours=1)
 """For how long queries may still read from the stream what a lake has got, unless `lake.keep` is shorter."""
+_UNUSED = timedelta(days=1)
+"""How old a file must be that no snapshot has: the tiering that wrote it may be running still."""
+_PLANNED: Recent[Hashable, LakeTable] = Recent()
+"""Lakes as tierings have loaded them to plan, so that they need not be loaded again."""
+
+
+def _name(opened: OpenTable) -> Hashable:
+    settings = opened.options.get(o.LAKE_CATALOG)
+    return hash_config(opened.pravega.config), settings, find_lake_name(opened), opened.stream
 
 
 def _plan(call: Call) -> Tasks | None:
@@ -61,6 +74,7 @@ def _plan(call: Call) -> Tasks | None:
                 f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
             )
         planned = plan_tiering(opened, lake, point)
+        _PLANNED.put(_name(opened), lake)
     return None if planned is None else Tasks(planned[1], planned[0].to_json())
 
 
@@ -82,7 +96,7 @@ def _plan(call: Call) -> Tasks | None:
 def tier(call: Call) -> Rows:
     began, opened, rows = time.time(), _open_or_end(call), 0
     with prefix_table(call.catalog, opened.table):
-        lake = _load_lake(opened)
+        lake = _PLANNED.pop(_name(opened)) or _load_lake(opened)
         if call.done is not None:
             tiering = Tiering.from_json(call.done.pending)
             rows = finish_tiering(lake, tiering, call.done.rows)
@@ -125,8 +139,31 @@ def compact_lake(call: Call) -> Rows:
     yield before.files, lake.snapshot.files, before.bytes, lake.snapshot.bytes
 
 
+@procedure(
+    "Removes files of a table's lake that are older than a day and belong to no snapshot, because tier or compact_lake "
+    "was killed.",
+    (TABLE, DRY_RUN),
+    (
+        column("files", LongType(), "that no snapshot has", nullable=False),
+        column("bytes", LongType(), "of these files", nullable=False),
+        column("removed", BooleanType(), "whether they were removed", nullable=False),
+    ),
+    "READ on the stream, and what the lake asks for",
+)
+def remove_orphans(call: Call) -> Rows:
+    opened = _open(call)
+    with prefix_table(call.catalog, opened.table):
+        lake = _require_lake(opened)
+        orphans = lake.find_orphans(time.time() - _UNUSED.total_seconds())
+        if removed := bool(orphans) and not call.is_set(DRY_RUN):
+            lake.remove_files(orphans)
+    yield len(orphans), sum(orphans.values()), removed
+
+
 def _open(call: Call) -> OpenTable:
-    return call.catalog.open_table(load_table(call.catalog.pravega, call.find_stream()).table)
+    """Return the table whose rows are the events: of a table of changes, its changelog."""
+    table = load_table(call.catalog.pravega, call.find_stream()).table
+    return call.catalog.open_table(find_table_kind(table).events_of(table))
 
 
 def _open_or_end(call: Call) -> OpenTable:

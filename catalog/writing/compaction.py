@@ -90,6 +90,11 @@ def compact(catalog: Catalog, stream: Stream, *, truncate: bool) -> Compaction:
     # Loaded after that: rows that have been changed in a column added since count as changed.
     table = load_table(pravega, stream).table
     with prefix_table(catalog, table):
+        if o.LAKE.key in table.scan_properties:
+            raise errors.UnsupportedOperationError(
+                f"Stream {stream} has a lake, which keeps all changes, so {PROCEDURE} would save nothing. The table "
+                f"property '{o.LAKE_KEEP.key}' removes old changes from the stream."
+            )
         prepared = open_table(pravega, table, options).prepare_changes(PROCEDURE)
         repetition = _Repetition(prepared, open_rows(catalog, prepared.table), log, measured)
         opened = open_table(pravega, table, resolve_read(catalog.options, table, {}))

@@ -21,6 +21,7 @@ from pyspark_pravega.formats.changes.feed import MARKS, OWN_CONNECTOR, READ, lis
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
+from ..lake.open_lake import BELIEVED_SECONDS, find_history, open_lake
 from ..positions.snapshot import SegmentSlice, drop_empty, measure_segments
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import Counts
@@ -28,7 +29,7 @@ from ..scan.scan_request import WantedRows
 from ..tables.open_table import OpenRead
 from ..tables.row_keys import KeyPositions, hash_primary_key, write_primary_key
 from .current_rows import plan_current_rows
-from .group_planning import make_group_plan, make_partitions
+from .group_planning import find_in_lake, make_group_plan, make_partitions
 from .group_reader import group_changes
 from .rows.clearing import AllClearings
 from .rows.entries import EntryReader, EventLocations, name_value
@@ -127,7 +128,8 @@ def find_new_events(read: OpenRead, ends: Mapping[int, int]) -> list[SegmentSlic
 
     Raises ConcurrentChangeError if some of them were removed again, or if they are too many to be compared.
     """
-    new = select_new_events(read, ends, measure_segments(read.pravega, read.stream))
+    history = find_history(read, oldest=BELIEVED_SECONDS)
+    new = select_new_events(read, ends, measure_segments(read.pravega, read.stream, history=history))
     if sum(piece.end - piece.start for piece in new) > _MOST_BYTES:
         raise _make_error(read, f"wrote more than {_MOST_BYTES >> 20} MiB")
     return new
@@ -157,7 +159,8 @@ def read_new_entries(read: OpenRead, slices: Sequence[SegmentSlice]) -> Iterator
     Raises ConcurrentChangeError for a change of all rows, and for an event that cannot be read.
     """
     columns = read.table.schema
-    plan = make_group_plan(read, columns, columns)
+    in_lake = find_in_lake(read.table, open_lake(read, oldest=BELIEVED_SECONDS), slices)
+    plan = replace(make_group_plan(read, columns, columns), in_lake=in_lake)
     key = list_key_columns(read.table.settings)
     rest = [name for name in columns.names if name not in key]
     reader, clearings = EntryReader(key, rest, Names()), AllClearings()

@@ -17,13 +17,14 @@ from pyspark_pravega.sql import options as o
 from ..scan.conditions import Sieve, can_evaluate
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
+from ..scan.lake_reader import describe_files
 from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.hidden_columns import FORMER_ROW
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
+from .group_planning import check_whole, find_in_lake, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .remembered_rows import RememberedGroup, RememberedPartition, find_asked_slots, find_folder, remember
 from .rows.current import CurrentRows
@@ -130,6 +131,7 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     if folder is not None and rows.files is None and rows.search.is_preview:
         names_of_files = PlannedRows(0, None, (), (), folder)  # asks for them
         return PlannedScan.unfinished(output, slices, rows=names_of_files)
+    plan = replace(plan, in_lake=find_in_lake(read.table, measured.lake, slices))
     groups = group_by_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, rows.search)
@@ -150,7 +152,10 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
     tail = planned_scan.tail if measured.ends is None else measured.ends
-    return replace(planned_scan, tail=tail, about=measured.about, rows=files)
+    about = {**measured.about}
+    if measured.lake is not None:
+        about |= describe_files(measured.lake, plan.in_lake.values())
+    return replace(planned_scan, tail=tail, about=about, rows=files)
 
 
 def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

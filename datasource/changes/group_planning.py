@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -10,11 +11,13 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.stream import Access, Stream, get_segment_epoch
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
+from ..lake.iceberg import LakeTable
 from ..positions.snapshot import SegmentSlice
+from ..scan.lake_reader import LakePartition, plan_lake, split_slices
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
@@ -91,6 +94,30 @@ def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> 
         bad_events=read.rule,
         counted=True,
     )
+
+
+def find_in_lake(
+    table: StreamTable, lake: LakeTable | None, slices: Sequence[SegmentSlice]
+) -> dict[int, LakePartition]:
+    """Return what a lake has of slices, in their order, by segment. Raises LakeError.
+
+    Raises DataLossError if changes between two slices of a segment were removed before the lake had them.
+    """
+    if lake is None:
+        return {}
+    whole: dict[int, SegmentSlice] = {}
+    for piece in slices:
+        former = whole.get(piece.segment_id, piece)
+        if piece.start not in (former.start, former.end):
+            raise DataLossError(
+                f"Changes of stream {table.stream} were removed before its lake {lake.name} had them: bytes "
+                f"{former.end} to {piece.start} of segment {piece.segment_id}. Rows do not result from what is left. "
+                "Read the table's changelog, or what the stream has alone with 'lake'='ignore'."
+            )
+        whole[piece.segment_id] = replace(piece, start=former.start)
+    tiered, _ = split_slices(lake, [*whole.values()])
+    partitions = plan_lake(lake, table, tiered, [], in_order=True)
+    return {partition.read.segment_id: partition for partition in partitions}
 
 
 def can_clear_rows(table: StreamTable) -> bool:

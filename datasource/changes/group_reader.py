@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from pyspark.sql.types import CharType, StringType, StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
-from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError, format_count
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
@@ -27,11 +26,13 @@ from pyspark_pravega.formats.core.format import Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
+from ..lake.lake_columns import ERROR, OFFSET, RAW
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.counts import Counts, ReadingCounts, make_null_counts
 from ..scan.dead_letter_stream import DeadLetters, make_letter
 from ..scan.event_plan import EventScanPlan
+from ..scan.lake_reader import LakePartition, errors_of_files, read_in_order
 from ..scan.reader import BATCH_EVENTS, cut_chunks, make_range_reader
 from ..tables import hidden_columns
 from ..tables.bad_events import FAILFAST
@@ -70,13 +71,15 @@ class GroupPlan(EventScanPlan):
 
     `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for. `log`
     has the versions of changes without a position, if versions are asked for. Tasks that look keys up need only those
-    that fulfil `key_conditions`.
+    that fulfil `key_conditions`. `in_lake` is what a lake has of the
+    slices, by segment.
     """
 
     memory: int = 0
     clearings: Clearings = field(default_factory=Clearings)
     log: LogVersions | None = None
     key_conditions: tuple[Condition, ...] = ()
+    in_lake: Mapping[int, LakePartition] = field(default_factory=dict)
 
     @property
     def ages(self) -> OlderPositions:
@@ -222,12 +225,10 @@ def group_changes(
             if rule.dead_letter is not None:
                 letters = DeadLetters(pravega, rule, table.stream, piece.segment_id)
                 opened.callback(letters.close)
-            reader = make_range_reader(plan, pravega, piece)
-            reading = ReadingCounts(reader)
-            for window in reader:
-                counts.add(reading.count(window))
-                for events, locations in _split_window(window, piece.segment_id):
-                    yield from _decode(plan, decoder, events, locations, counts, letters)
+            for events, locations in _read_events(plan, pravega, piece, counts):
+                for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
+                    part = locations.take(slice(first, last))
+                    yield from _decode(plan, decoder, events.part(first, last), part, counts, letters)
 
 
 def make_change_decoder(plan: GroupPlan, columns: StructType) -> Decoder:
@@ -274,24 +275,48 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     decoder = make_change_decoder(plan, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
-        for window in make_range_reader(plan, pravega, piece):
-            events, locations = _take_events(window, piece.segment_id)
+        for events, locations in _read_events(plan, pravega, piece, Counts()):
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 for changes, where in _decode(plan, decoder, events.take(suspects), locations.take(suspects), Counts()):
                     reader.read(changes, where, clearings)
 
 
-def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
-    offsets = window.base + window.starts - HEADER_BYTES
-    locations = EventLocations(segment, offsets, window.lengths + HEADER_BYTES)
-    return EventBuffer(window.data, window.starts, window.lengths), locations
+def _read_events(
+    plan: GroupPlan, pravega: Pravega, piece: SegmentSlice, counts: Counts
+) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    """Yield the events of a slice in order: those that the lake has, and then those of the segment."""
+    tiered = plan.in_lake.get(piece.segment_id)
+    if tiered is not None and piece.start < tiered.read.end:
+        border = min(tiered.read.end, piece.end)
+        yield from _read_files(plan, replace(tiered, read=replace(piece, end=border)), counts)
+        piece = replace(piece, start=border)
+    if piece.start == piece.end:
+        return
+    reader = make_range_reader(plan, pravega, piece)
+    reading = ReadingCounts(reader)
+    for window in reader:
+        counts.add(reading.count(window))
+        offsets = window.base + window.starts - HEADER_BYTES
+        locations = EventLocations(piece.segment_id, offsets, window.lengths + HEADER_BYTES)
+        yield EventBuffer(window.data, window.starts, window.lengths), locations
 
 
-def _split_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
-    events, locations = _take_events(window, segment)
-    for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
-        yield events.part(first, last), locations.take(slice(first, last))
+def _read_files(plan: GroupPlan, tiered: LakePartition, counts: Counts) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    segment = make_segment_name(plan.table.stream, tiered.read.segment_id)
+    counts.add(Counts(slices=1))
+    with errors_of_files(plan.table.stream):
+        for rows in read_in_order(tiered, segment, [OFFSET, ERROR, RAW]):
+            events, offsets = EventBuffer.of_arrow(rows.column(RAW)), rows.column(OFFSET).to_numpy()
+            is_bad = rows.column(ERROR).is_valid().to_numpy(zero_copy_only=False)
+            for lost in np.flatnonzero(is_bad & (events.lengths == 0))[:1]:
+                raise MalformedEventError(
+                    f"Segment {segment} cannot be read from offset {offsets[lost]} on, as its lake says: "
+                    f"{rows.column(ERROR)[lost]}. The changes there are lost. Read the table's changelog."
+                )
+            lengths = events.lengths + HEADER_BYTES
+            counts.add(Counts(bytes=int(lengths.sum())))
+            yield events, EventLocations(tiered.read.segment_id, offsets, lengths)
 
 
 def _decode(

@@ -14,9 +14,11 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import COMPACT
+from ..lake.open_lake import BELIEVED_SECONDS, open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
 from ..scan.segment_versions import find_segment_versions
+from ..stream_source.tiered_segments import find_head
 from ..tables.change_range import LAST, VERSION, Bounds
 from ..tables.open_table import OpenRead
 from .appended import find_version_range
@@ -53,11 +55,11 @@ def _find_refusal(read: OpenRead, log: CommitLog, bounds: Bounds) -> PravegaErro
     try:
         first, _, versions = find_version_range(log, bounds)
         if first > 1:
-            measure_slices(read, versions[0].cut, None)
+            measure_slices(read, versions[0].cut, None, open_lake(read, oldest=BELIEVED_SECONDS))
             return None
     except (InvalidOptionError, DataLossError) as error:
         return error
-    head = read.pravega.controller.head(read.stream).positions
+    head = find_head(read, oldest=BELIEVED_SECONDS).positions
     if not read.options.get(o.FAIL_ON_DATA_LOSS) or not (any(head.values()) or any(map(get_segment_epoch, head))):
         return None
     return DataLossError(

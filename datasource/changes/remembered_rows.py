@@ -12,7 +12,7 @@ so it reads and writes all once the newer events are many, or if there is no sta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from pyspark_pravega.errors import SegmentNotFoundError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
+from ..lake.open_lake import BELIEVED_SECONDS, find_history
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.keyed_segments import list_possible_keys
@@ -229,10 +230,16 @@ def _is_of_group(file: str, name: str) -> bool:
     return is_state(file) and file.endswith(WHOLE) and read_group(file) == read_group(name)
 
 
-def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> dict[int, int | None]:
-    """Return when the first segment of each group was created, by segment, as far as that is known."""
+def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> Mapping[int, int | str | None]:
+    """Return when the first segment of each group was created, by segment, as far as that is known.
+
+    Of a stream with a lake, it is what the lake knows of the stream: the segment may be gone.
+    """
+    segments = [one.pieces[0].segment_id for one in partitions]
+    if (history := find_history(read, oldest=BELIEVED_SECONDS)) is not None:
+        return dict.fromkeys(segments, history.identity)
     try:
-        return read.pravega.segments.creation_times(read.stream, [one.pieces[0].segment_id for one in partitions])
+        return read.pravega.segments.creation_times(read.stream, segments)
     except SegmentNotFoundError:
         return {}  # retention has just removed it, and the scan will say so
 

@@ -16,6 +16,7 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
+from ..lake.open_lake import open_lake
 from ..positions.snapshot import cut_slices
 from ..scan.counts import Counts
 from ..scan.event_planning import measure_slices
@@ -23,7 +24,7 @@ from ..scan.planned_scan import PlannedReader, PlannedScan, RowSource
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import VERSION, Bounds
 from ..tables.open_table import OpenRead
-from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
+from .group_planning import check_whole, find_in_lake, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
 from .log_ranges import number_changes
 from .rows.clearing import Clearing
@@ -135,10 +136,11 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, rows: WantedRows) -> Planne
 
     Raises InvalidOptionError for options that do not fit the changes of rows.
     """
-    plan = make_row_changes_plan(read, rows.columns)
-    slices = measure_slices(read, None, None)
+    lake = open_lake(read)
+    slices = measure_slices(read, None, None, lake)
     if rows.earlier is not None:
         slices = cut_slices(slices, rows.earlier.tail)
+    plan = replace(make_row_changes_plan(read, rows.columns), in_lake=find_in_lake(read.table, lake, slices))
     groups = group_by_keys(read, slices)
     keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed

@@ -18,6 +18,8 @@ from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
+from ..lake.iceberg import LakeTable
+from ..lake.open_lake import open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, measure_extent
@@ -27,7 +29,7 @@ from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .changes_offset import ChangesOffset, check_endless
-from .group_planning import group_by_lineage, make_partitions
+from .group_planning import find_in_lake, group_by_lineage, make_partitions
 from .group_reader import GroupPartition
 from .log_ranges import number_changes
 from .row_changes import ChangesPartition, ChangesPlan, ChangesReader, make_row_changes_plan
@@ -84,7 +86,9 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     rows_before = KnownRows.from_json(batch.kept.known, query)
     if rows_before is None and since.begin is None:
         rows_before = KnownRows(query)
-    new = measure_slices(read, since.cut, until.cut)
+    lake = open_lake(read)
+    new = measure_slices(read, since.cut, until.cut, lake)
+    plan = replace(plan, in_lake=find_in_lake(table, lake, new))
     # The segments where the query began show the groups even if retention has removed those in between.
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in batch.list_cuts()))
     groups = batch.groups.get(frozenset(segments), lambda: _find_groups(pravega, stream, segments))
@@ -100,7 +104,8 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     past: Sequence[SegmentSlice] = []
     old: Truncations = None
     if None in before.values():
-        past = _measure_past(read, since)
+        past = _measure_past(read, since, lake)
+        plan = replace(plan, in_lake=find_in_lake(table, lake, [*past, *new]))
         searched = find_truncations(pravega, plan, past, batch.search) if several else None
         if isinstance(searched, SearchNeeded):
             return PlannedScan.unfinished(batch.reader.columns, new, searched.reader)
@@ -130,11 +135,11 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     )
 
 
-def _measure_past(read: OpenRead, since: ChangesOffset) -> Sequence[SegmentSlice]:
+def _measure_past(read: OpenRead, since: ChangesOffset, lake: LakeTable | None) -> Sequence[SegmentSlice]:
     """Return the events of the query before a batch. Raises DataLossError if some of them were removed."""
     begin = since.begin or since
     try:
-        return measure_slices(read, begin.cut, since.cut)
+        return measure_slices(read, begin.cut, since.cut, lake)
     except DataLossError:
         raise DataLossError(
             f"The query's checkpoint does not have the rows of stream {read.stream}, and some of the events that led "

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client.stream import get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..commit_log.commit_log import CommitLog
@@ -64,10 +65,11 @@ class TierReader(PlannedReader[TierPlan, ScanPartition]):
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
         target, written = self.plan.target, list[str]()
+        whole = is_change_format(self.plan.reader.plan.table.format)  # folds read changes as the stream has them
         for piece in list_slices(partition):
             with FileWriter(target, written) as files:
                 for batch in self.plan.reader.batches(piece):
-                    files.write(convert_batch(batch, target.schema))
+                    files.write(convert_batch(batch, target.schema, whole=whole))
         yield make_rows(written)
 
 

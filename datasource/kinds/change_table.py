@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.tables.table_settings import TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
+from pyspark_pravega.formats.changes.feed import WRITTEN_AT, changelog_schema, check_settings, list_key_columns
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 
@@ -28,6 +28,8 @@ from ..insert.prepare import (
     refuse_columns,
 )
 from ..insert.task import InsertWriter
+from ..lake.lake_columns import check_lake_settings
+from ..lake.open_lake import ONLY
 from ..scan.dead_letter_stream import check_target
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
@@ -38,6 +40,7 @@ from ..tables.named_columns import RoutingKey
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .changes_source import RowChangesSource
+from .event_table import Changelog
 from .kind import TableKind
 
 
@@ -54,12 +57,16 @@ class ChangeTable(TableKind):
     options_of_columns = (o.SCHEMA_VERSION,)
 
     @classmethod
+    def events_of(cls, table: StreamTable) -> StreamTable:
+        return Changelog.of(table)
+
+    @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
         return list_key_columns(table.settings)
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
-        settings = super().check_settings(columns, settings)
+        check_lake_settings(changelog_schema(columns), settings)
         checked = check_settings(columns, settings.format_settings)
         needs_key = {
             o.INSERT_CONFLICT.key: Conflict.of(checked) is Conflict.FAIL,
@@ -70,6 +77,11 @@ class ChangeTable(TableKind):
                 raise InvalidOptionError(
                     f"'{name}'='{checked[name]}' needs '{o.PRIMARY_KEY.key}', by which rows are found."
                 )
+        if o.COMPACT_AFTER.key in checked and o.LAKE.key in settings.scan_properties:
+            raise InvalidOptionError(
+                f"'{o.COMPACT_AFTER.key}' does not fit a table with '{o.LAKE.key}', which keeps all changes. Leave one "
+                f"of them out; '{o.LAKE_KEEP.key}' removes old changes from the stream."
+            )
         return replace(settings, format_settings=checked)
 
     @classmethod
@@ -171,6 +183,11 @@ class ChangeTable(TableKind):
 
     def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
+        if self.options.get(o.LAKE) == ONLY:
+            raise UnsupportedOperationError(
+                f"'{o.LAKE.key}'='{ONLY}' has no rows of stream {self.stream}, which result from all changes. Read the "
+                "table's changelog like that, or an earlier version of the rows."
+            )
         rule = read_rule_for_rows(self.table, self.options)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)

@@ -16,6 +16,7 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import Search
 from ..stream_source.admission import Limits, read_limits
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
+from ..stream_source.tiered_segments import find_head
 from ..tables.open_table import OpenRead, OpenTable
 
 
@@ -87,8 +88,8 @@ class RowChangesSource(ChangesSource):
     def start(self) -> str:
         check_stream_of_rows(self._opened.table, self._changes, self._opened.options)
         self._changes.bounds()
-        head = self._opened.pravega.controller.head(self._opened.stream)
-        return ChangesOffset(head, 0, created=find_creation(self._opened.pravega, self._opened.stream)).to_json()
+        created = find_creation(self._opened.pravega, self._opened.stream)
+        return ChangesOffset(find_head(self._opened), 0, created=created).to_json()
 
     def plan(self, batch: BatchRange) -> PlannedScan:
         check_stream_of_rows(self._opened.table, self._changes, self._opened.options)

@@ -10,8 +10,8 @@ from typing import Self
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
-from pyspark_pravega.datasource.tables.table_settings import OF_LAKE, TableSettings
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.datasource.tables.table_settings import TableSettings
+from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
@@ -19,7 +19,7 @@ from pyspark_pravega.sql import options as o
 from ..changes.appended import plan_appended
 from ..changes.changes_offset import check_options
 from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_columns
-from ..lake.lake_columns import make_lake_schema
+from ..lake.lake_columns import check_lake_settings
 from ..lake.open_lake import BELIEVED_SECONDS, open_lake
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
@@ -125,12 +125,7 @@ class EventTable(EventRows):
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
-        if o.LAKE.key in settings.scan_properties:
-            make_lake_schema(columns)
-            return settings
-        for option in OF_LAKE:
-            if option.key in settings.scan_properties:
-                raise InvalidOptionError(f"'{option.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
+        check_lake_settings(columns, settings)
         return settings
 
     @classmethod

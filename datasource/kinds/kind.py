@@ -67,6 +67,11 @@ class TableKind(OpenTable, ABC):
         return table.stream.name
 
     @classmethod
+    def events_of(cls, table: StreamTable) -> StreamTable:
+        """Return the table whose rows are a table's events: the table itself, or its changelog."""
+        return table
+
+    @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
         """Return the columns that identify the row of a change; none if every change is a separate row."""
         return []
@@ -80,8 +85,8 @@ class TableKind(OpenTable, ABC):
         for option in OF_LAKE:
             if option.key in settings.scan_properties:
                 raise InvalidOptionError(
-                    f"'{option.key}' does not apply: only a table whose rows are its events can have a lake. Leave it "
-                    "out."
+                    f"'{option.key}' does not apply: only a table of events or changes of one stream can have a "
+                    "lake. Leave it out."
                 )
         return settings
 

@@ -5,7 +5,7 @@ Only this folder knows pyiceberg, which is imported when a table with a lake is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import groupby
@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import ConcurrentChangeError, LakeError, PravegaError
+from pyspark_pravega.errors import ConcurrentChangeError, LakeError, PravegaError, UnsupportedOperationError
 
 from ..positions.lake_history import History
 from ..positions.snapshot import SegmentSlice
 from .lake_catalogs import errors_of_lake, open_catalog
 from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
-from .lake_files import Expression, LakeFile, list_files, make_expression
+from .lake_files import Expression, LakeFile, is_own_name, list_files, make_expression
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
@@ -258,6 +258,34 @@ class LakeTable:
         """Add the columns of a schema that are missing. Raises LakeError for one that has another type there."""
         with errors_of_lake(self.name), self._table.update_schema() as change:
             change.union_by_name(schema)
+
+    def find_orphans(self, before: float) -> dict[str, int]:
+        """Return the bytes of each file of a tiering or compaction that no snapshot has, and that is older than a time.
+
+        The time is in seconds since 1970. Raises LakeError, and UnsupportedOperationError if Arrow lists no such files.
+        """
+        from pyarrow.fs import FileSelector
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        io = self._table.io
+        if not isinstance(io, PyArrowFileIO):
+            raise UnsupportedOperationError(
+                f"Files in {self.folder} cannot be listed by Arrow. Use remove_orphan_files of Iceberg's runtime."
+            )
+        with errors_of_lake(self.name):
+            paths = self._table.inspect.all_data_files().column("file_path").to_pylist()
+            scheme, host, path = io.parse_location(self.folder, io.properties)
+            listed = io.fs_by_scheme(scheme, host).get_file_info(FileSelector(path, allow_not_found=True))
+        # Names are unique, whereas a program may have changed how the table spells the folder.
+        named = {path.rpartition("/")[2] for path in paths}
+        old = (file for file in listed if is_own_name(file.base_name) and file.mtime_ns < before * 1e9)
+        return {f"{self.folder}/{file.base_name}": file.size for file in old if file.base_name not in named}
+
+    def remove_files(self, paths: Iterable[str]) -> None:
+        """Remove files that no snapshot has. Raises LakeError."""
+        with errors_of_lake(self.name):
+            for path in paths:
+                self._table.io.delete(path)
 
     def _keep_what_landed(self) -> None:
         """Take a commit for done that the catalog refuses, but has carried out: a proxy may have sent it twice.

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 
-from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import convert_parts
+from pyspark_pravega.sql import options as o
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS
+from ..tables.table_settings import OF_LAKE, TableSettings
 
 SEGMENT, OFFSET, LENGTH = "_segment", "_offset", "_event_length"
 ENCODING, ERROR, RAW = "_encoding_id", "_error", "_raw"
@@ -23,12 +25,25 @@ OF_PLACE: dict[str, tuple[pa.DataType, str]] = {
     LENGTH: (pa.int32(), "Bytes of the event, without the header of its frame."),
     ENCODING: (pa.int32(), HIDDEN_COLUMNS[ENCODING][1]),
     ERROR: (pa.string(), "Why the event could not be decoded; null for a good event."),
-    RAW: (pa.binary(), "The bytes of an event that could not be decoded; null for a good event."),
+    RAW: (pa.binary(), "The bytes of a change, or of an event that could not be decoded; null for others."),
     VERSION: (pa.int64(), "Version of the table that the event came with; null if it had none yet."),
     TIME: (pa.timestamp("us", "UTC"), "When that version was published."),
 }
 """The columns after those of the table, with their comments. Within a segment, offsets say the order of the events."""
 _REFUSED = (T.VariantType, T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType)
+
+
+def check_lake_settings(columns: T.StructType, settings: TableSettings) -> None:
+    """Raise InvalidOptionError for settings about a lake without one, and the errors of `make_lake_schema`.
+
+    `columns` are those of the rows that are events.
+    """
+    if o.LAKE.key in settings.scan_properties:
+        make_lake_schema(columns)
+        return
+    for option in OF_LAKE:
+        if option.key in settings.scan_properties:
+            raise InvalidOptionError(f"'{option.key}' needs '{o.LAKE.key}', the table that keeps events longer.")
 
 
 def make_lake_schema(columns: T.StructType) -> pa.Schema:
@@ -66,13 +81,14 @@ def _find_type(name: str, data_type: T.DataType) -> T.DataType:
     return convert_parts(data_type, lambda part: _find_type(name, part))
 
 
-def convert_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return decoded events, with their hidden columns, in the columns of the lake's table."""
+def convert_batch(batch: pa.RecordBatch, schema: pa.Schema, *, whole: bool) -> pa.RecordBatch:
+    """Return decoded events, with their hidden columns, in the columns of the lake's table.
+
+    With `whole`, good events keep their bytes too.
+    """
     error, raw = batch.column(ERROR), batch.column(RAW)
-    made = {
-        LENGTH: pc.binary_length(raw),
-        RAW: pc.if_else(pc.is_valid(error), raw, pa.scalar(None, raw.type)),
-    }
+    kept = raw if whole else pc.if_else(pc.is_valid(error), raw, pa.scalar(None, raw.type))
+    made = {LENGTH: pc.binary_length(raw), RAW: kept}
     columns = [made[field.name] if field.name in made else batch.column(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

@@ -47,6 +47,11 @@ def name_file(number: str) -> str:
     return f"{_OWN_FILES}{number}.parquet"
 
 
+def is_own_name(name: str) -> bool:
+    """Return whether a file of this name was written by a tiering or a compaction."""
+    return name.startswith(_OWN_FILES)
+
+
 def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
     """Yield the files of a table that may have rows that fulfil an expression."""
     from pyiceberg.conversions import from_bytes
@@ -63,7 +68,7 @@ def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
         file = task.file
         first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
         segment, last_segment = (find_bound(file, SEGMENT, upper) for upper in (False, True))
-        has_own_name = file.file_path.rpartition("/")[2].startswith(_OWN_FILES)
+        has_own_name = is_own_name(file.file_path.rpartition("/")[2])
         yield LakeFile(
             path=file.file_path,
             first=first or 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -15,7 +15,7 @@ from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Access, Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import format_count
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
@@ -37,7 +37,7 @@ from .borders import start_later
 from .division import Division, divide
 from .event_plan import EventScanPlan
 from .event_times import EventTimes, SegmentTimes
-from .lake_reader import LakePartition, plan_lake
+from .lake_reader import LakePartition, describe_files, plan_lake, split_slices
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, Sharing, SlicePartition
@@ -225,7 +225,7 @@ def plan_events(
     extent["tail"] = tail
     about = {**measured.about, **({"parts": division.about} if division.about else {})}
     if measured.lake is not None:
-        about["lake"] = f"{format_count(sum(len(one.files) for one in in_lake), 'file')} of {measured.lake.name}"
+        about |= describe_files(measured.lake, in_lake)
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),
@@ -241,20 +241,14 @@ def _split_at_lake(
     lake: LakeTable, table: StreamTable, slices: Sequence[SegmentSlice], rows: WantedRows, *, in_order: bool
 ) -> tuple[list[LakePartition], list[SegmentSlice]]:
     """Return partitions for what a lake has of slices, and what is left of these for the segment stores."""
-    if RAW in rows.columns.names and RAW not in table.schema.names:
+    if RAW in rows.columns.names and RAW not in table.schema.names and not is_change_format(table.format):
         raise errors.UnsupportedOperationError(
             f"A lake has the bytes of events only if they could not be decoded, so that column {RAW} cannot be read of "
             f"stream {table.stream} with its lake. Leave it out, or read what the stream has alone with "
             "'lake'='ignore'."
         )
     check_defaults(table, StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
-    tiered, left = [], []
-    for piece in slices:
-        border = min(lake.find_end(piece.segment_id, piece.start), piece.end)
-        if border > piece.start:
-            tiered.append(replace(piece, end=border))
-        if border < piece.end or piece.start == piece.end:
-            left.append(replace(piece, start=border))
+    tiered, left = split_slices(lake, slices)
     return plan_lake(lake, table, tiered, rows.conditions, in_order=in_order), left
 
 

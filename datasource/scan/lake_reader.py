@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.stream import Stream, make_segment_name
-from pyspark_pravega.errors import LakeError, PravegaError
+from pyspark_pravega.errors import LakeError, PravegaError, format_count
 
 from ..lake.iceberg import FileIO, LakeTable
 from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OF_PLACE, OFFSET, RAW, SEGMENT
@@ -51,6 +51,18 @@ class WantedInLake:
 
     expression: pc.Expression
     columns: frozenset[str]
+
+
+def split_slices(lake: LakeTable, slices: Sequence[SegmentSlice]) -> tuple[list[SegmentSlice], list[SegmentSlice]]:
+    """Return what a lake has of slices, and what is left of these for the segment stores."""
+    tiered, left = [], []
+    for piece in slices:
+        border = min(lake.find_end(piece.segment_id, piece.start), piece.end)
+        if border > piece.start:
+            tiered.append(replace(piece, end=border))
+        if border < piece.end or piece.start == piece.end:
+            left.append(replace(piece, start=border))
+    return tiered, left
 
 
 def plan_lake(
@@ -87,6 +99,11 @@ def plan_lake(
             parts = [(piece, (file,)) for file in files]
         partitions += [LakePartition(part, chosen, in_order, io, wanted) for part, chosen in parts]
     return partitions
+
+
+def describe_files(lake: LakeTable, partitions: Iterable[LakePartition]) -> dict[str, str]:
+    """Return what EXPLAIN says of the files that a scan reads."""
+    return {"lake": f"{format_count(sum(len(one.files) for one in partitions), 'file')} of {lake.name}"}
 
 
 def read_lake(

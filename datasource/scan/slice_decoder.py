@@ -45,12 +45,10 @@ class _ChosenEvents:
 
     @classmethod
     def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
-        """Return the events of a lake. They have their bytes if they could not be decoded."""
-        has_bytes = rows.column(RAW).null_count < len(rows)
-        raw = [value or b"" for value in rows.column(RAW).to_pylist()] if has_bytes else []
-        starts = np.cumsum([0, *map(len, raw)])[:-1] if has_bytes else np.zeros(len(rows), np.int64)
+        """Return the events of a lake. They have their bytes if they are changes, or could not be decoded."""
+        raw = pc.fill_null(rows.column(RAW), b"")
         lengths = rows.column(LENGTH).to_numpy(zero_copy_only=False).astype(np.int64)
-        events = EventBuffer(b"".join(raw), starts, lengths)
+        events = replace(EventBuffer.of_arrow(raw), lengths=lengths)
         ids = pc.fill_null(rows.column(ENCODING), -1).to_numpy(zero_copy_only=False) if needs_ids else None
         places = rows.column(OFFSET).to_numpy(zero_copy_only=False) if OFFSET in rows.schema.names else None
         return cls(events, 0, ids, places)

@@ -27,9 +27,9 @@ def join_history(opened: OpenTable, segments: StreamSegments) -> StreamSegments:
     return segments.join(partial(find_history, opened, oldest=BELIEVED_SECONDS), with_gaps=not fail)
 
 
-def find_head(opened: OpenTable) -> StreamCut:
+def find_head(opened: OpenTable, *, oldest: float = 0.0) -> StreamCut:
     """Return where the events of a table begin: those of its lake, or else those of its stream."""
-    history = find_history(opened)
+    history = find_history(opened, oldest=oldest)
     return opened.pravega.controller.head(opened.stream) if history is None else history.begin
 
 

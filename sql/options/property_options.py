@@ -131,7 +131,8 @@ LAKE = Option(
 )
 """As a table property, the lake's table that has the table's old events, as `<namespace>.<table>`; the procedure `tier`
 moves events there, and reads of the table have those of the lake and of the stream. As a read option, `ignore` reads
-what the stream has alone, and `only` what the lake has alone. See [History in a lake](history-in-a-lake.md)."""
+what the stream has alone, and `only` what the lake has alone, which the rows of a table of changes do not support. See
+[History in a lake](history-in-a-lake.md)."""
 LAKE_KEEP = Option("lake.keep", optional(DURATION), SettableAs.PROPERTY)
 """How long the stream keeps events that its lake has: after each tiering, those of older versions are removed from the
 stream, unless a consumer needs them. Not set: retention alone removes them."""

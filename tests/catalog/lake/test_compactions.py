@@ -1,7 +1,8 @@
-"""The procedure compact_lake: fewer files, with the same events in the same order."""
+"""The procedures compact_lake and remove_orphans: other files, with the same events in the same order."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark_pravega.errors import ConcurrentChangeError
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.catalog.lake.test_history_in_a_lake import create, fails, flatten, ids, insert, load_lake, read_stream, tier
-from tests.catalog.lake.test_tierings import open_lake
+from tests.catalog.lake.test_tierings import open_lake, write_files
 from tests.catalog.queries.test_version_columns import append_unversioned
 
 
@@ -106,3 +107,23 @@ def test_events_without_versions_are_compacted_too(
     assert done.files_after < done.files_before
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == expected
     assert ids(spark.sql(f"SELECT id FROM {table} WHERE _commit_version IS NULL")) == [1000, 1001, 1002]
+
+
+def test_orphans(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
+    table = create(spark, scope, "t")
+    tier(spark, table)
+    insert(spark, table, 300, 20)
+    before = load_lake(lake, table).scan().plan_files()
+    assert write_files(*open_lake(pravega, Stream(scope, "t"), lake)) is not None, "it is never committed"
+    folder = Path(str(load_lake(lake, table).location()).removeprefix("file://")) / "data"
+    committed = {Path(task.file.file_path).name for task in before}
+    orphans = [path for path in folder.iterdir() if path.name not in committed]
+    remove = f"CALL {CATALOG}.system.remove_orphans(table => '{table.removeprefix(f'{CATALOG}.')}'"
+    assert spark.sql(f"{remove})").first()[:] == (0, 0, False), "they are too young"
+    for path in folder.iterdir():
+        os.utime(path, (1_000, 1_000))
+    expected = (len(orphans), sum(path.stat().st_size for path in orphans))
+    assert expected[0] and spark.sql(f"{remove}, dry_run => true)").first()[:] == (*expected, False)
+    assert spark.sql(f"{remove})").first()[:] == (*expected, True)
+    assert {path.name for path in folder.iterdir()} == committed
+    assert tier(spark, table).rows == 20 and ids(spark.table(table)) == list(range(320))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -21,11 +22,23 @@ from tests.catalog.lake.test_history_in_a_lake import create, flatten, ids, inse
 from tests.catalog.lake.test_tierings import open_lake
 from tests.drivers import ROOT
 
-MOMENTS = {"connected": 0.4, "written": 0.1, "committed": 0.0}
-"""Steps of the process, and the most seconds that it lives after them."""
+MOMENTS = {
+    "tiering_process": {"connected": 0.4, "written": 0.1, "committed": 0.0},
+    "tiering_driver": {"began": 3.0},
+}
+"""Steps of each program, and the most seconds that it lives after them."""
+_AT_LENGTH = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize(
+    "program, rounds",
+    [
+        ("tiering_process", 3),
+        ("tiering_driver", 1),
+        pytest.param("tiering_process", 100, marks=_AT_LENGTH),
+        pytest.param("tiering_driver", 20, marks=_AT_LENGTH),
+    ],
+)
 def test_tierings_that_are_killed(
     spark: SparkSession,
     pravega: Pravega,
@@ -33,6 +46,7 @@ def test_tierings_that_are_killed(
     lake: dict[str, str],
     scope: str,
     tmp_path: Path,
+    program: str,
     rounds: int,
 ) -> None:
     """After each, and after another tiering, batch, AS OF, CHANGES and a stream agree with a list kept aside."""
@@ -43,15 +57,18 @@ def test_tierings_that_are_killed(
 
     def kill_tiering() -> str:
         """Start a process that tiers, and kill it; return what it had done as far as the lake shows."""
-        command = [sys.executable, "-m", "tests.catalog.lake.tiering_process", cluster.controller_uri]
+        command = [sys.executable, "-m", f"tests.catalog.lake.{program}", cluster.controller_uri]
         command += [str(cluster.registry_uri), scope, "t", json.dumps(lake)]
-        moment = random.choice(list(MOMENTS))
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        moment, longest = random.choice(list(MOMENTS[program].items()))
+        local = os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path / "local"), "TMPDIR": str(tmp_path)}
+        with subprocess.Popen(
+            command, cwd=ROOT, env=local, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
             assert process.stdout is not None
             while (line := process.stdout.readline().strip()) != moment:
                 assert line, "the process ended by itself"
-            time.sleep(random.uniform(0, MOMENTS[moment]))
-            process.kill()
+            time.sleep(random.uniform(0, longest))
+            os.killpg(process.pid, signal.SIGKILL)  # with the JVM and the service of a session
         history = open_lake(pravega, stream, lake)[1].history
         return f"{moment}, {'committed' if history.rows == ends[-1] else 'not committed'}"
 

@@ -1,9 +1,12 @@
-"""The files of a lake that have the events of some slices, whoever wrote them."""
+"""The files of a lake that have the events of some slices, whoever wrote them, and what is read of them."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +15,15 @@ from pyiceberg.catalog import load_catalog
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.lake.file_writer import FileWriter, NewFiles, read_rows
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.lake_files import name_file
 from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
+from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
+from pyspark_pravega.datasource.scan.lake_reader import LakePartition, plan_lake, read_in_order
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 STREAM = Stream("scope", "events")
 SLICES = [SegmentSlice(segment, *ends) for segment in (0, 1, 2) for ends in ((0, 100), (5, 15), (20, 30))]
@@ -59,3 +66,92 @@ def test_files_of_slices(tmp_path: Path) -> None:
     iceberg.overwrite(iceberg.scan().to_arrow())
     rewritten = [(0, 25, False)]
     assert find(load(settings)) == [rewritten] * 6 + [[]] * 3
+
+
+def compare(column: str, operator: str, value: int) -> Condition:
+    return Condition(
+        (Term(COLUMN, 0, None, column), Term(LITERAL, 0, "timestamp", str(value)), Term(operator, 2, None, None))
+    )
+
+
+def count_read_bytes(partitions: list[LakePartition], columns: list[str]) -> tuple[int, int]:
+    """Read some partitions; return how many bytes that took, as the kernel counts them, and the number of rows."""
+
+    def count() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    before, rows = count(), 0
+    for partition in partitions:
+        segment = make_segment_name(STREAM, partition.read.segment_id)
+        rows += sum(len(batch) for batch in read_in_order(partition, segment, columns))
+    return count() - before, rows
+
+
+def test_a_condition_that_keeps_one_day_of_thirty_reads_that_day(tmp_path: Path) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    columns = T.StructType([T.StructField("at", T.TimestampType()), T.StructField("text", T.StringType())])
+    schema = make_lake_schema(columns)
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    days, of_day, second, random, written = 30, 30_000, 1_000_000, Random(5), list[str]()
+    with FileWriter(NewFiles(schema, lake.io, lake.folder), written) as files:
+        for day in range(days):
+            times = [(day * 86_400 + number * 2) * second for number in range(of_day)]
+            rows = {
+                "at": pa.array(times, pa.timestamp("us", "UTC")),
+                "text": [random.randbytes(50).hex() for _ in times],
+                "_segment": [make_segment_name(STREAM, 0)] * of_day,
+                "_offset": range(day * of_day, (day + 1) * of_day),
+                "_event_length": [80] * of_day,
+                "_commit_timestamp": pa.array(times, pa.timestamp("us", "UTC")),
+            }
+            missing = {field.name: pa.nulls(of_day, field.type) for field in schema if field.name not in rows}
+            files.write(pa.RecordBatch.from_pydict(rows | missing, schema=schema))
+    paths, count = read_rows(written)
+    assert len(paths) == days
+    cut = StreamCut(STREAM, {0: count})
+    lake.add_files(paths, None, History(cut, cut, 1, {0: (0, count)}, frozenset(), count, None))
+    table, pieces = StreamTable(STREAM, "json", "none", columns), [SegmentSlice(0, 0, count)]
+
+    def plan(*conditions: Condition) -> list[LakePartition]:
+        return plan_lake(load(settings), table, pieces, conditions, in_order=False)
+
+    every = plan()
+    [day_file] = every[12].files
+    day = 12 * 86_400 * second
+    wanted = plan(compare("at", ">=", day), compare("at", "<", day + 86_400 * second))
+    read, rows_read = count_read_bytes(wanted, schema.names)
+    assert rows_read == of_day and read <= 1.1 * day_file.bytes
+    read_of_all, rows_of_all = count_read_bytes(every, schema.names)
+    assert rows_of_all == count and read_of_all > 25 * read
+    # Of the columns, only those that a query names are read.
+    assert count_read_bytes(wanted, ["at"])[0] < read // 4
+    print(f"{read} bytes of a file with {day_file.bytes}, of {read_of_all}")
+
+
+def test_orphans_are_old_files_that_no_snapshot_has(tmp_path: Path) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    folder = Path(lake.folder.removeprefix("file://"))
+    assert lake.find_orphans(time.time()) == {}, "there is no folder yet"
+    paths = []
+    for number in range(4):
+        row = {"id": number, "_segment": "s", "_offset": number, "_event_length": 1}
+        paths.append(f"{lake.folder}/{name_file(str(number))}")
+        with lake.io.new_output(paths[-1]).create() as output:
+            pq.write_table(pa.Table.from_pylist([row], schema=schema), output)
+        os.utime(folder / name_file(str(number)), (1_000 + number, 1_000 + number))
+    (folder / "of-another-program.parquet").write_bytes(b"")
+    os.utime(folder / "of-another-program.parquet", (1, 1))
+    cut = StreamCut(STREAM, {0: 4})
+    lake.add_files(paths[:1], None, History(cut, cut, 1, {0: (0, 1)}, frozenset(), 1, None))
+    # A former snapshot has this file, and the newest one has not.
+    lake.replace_files(paths[:1], paths[1:2], 1)
+    size = (folder / name_file("2")).stat().st_size
+    assert load(settings).find_orphans(1_003) == {paths[2]: size}
+    assert load(settings).find_orphans(1_004) == {paths[2]: size, paths[3]: size}
+    lake.remove_files([paths[2]])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "of-another-program.parquet",
+        *(name_file(number) for number in "013"),
+    ]
