@@ -56,11 +56,12 @@ def _read_remembered(plan: GroupPlan, group: RememberedGroup, counts: Counts) ->
     """
     key = list_key_columns(plan.table.settings)
     with ExitStack() as opened:
-        state = opened.enter_context(group.recall(changing=FORMER_ROW in plan.schema.names))
+        is_changing = FORMER_ROW in plan.schema.names  # a statement judges the origins of all rows
+        state = opened.enter_context(group.recall(changing=is_changing))
         if state is None and group.after is None:
             yield from _read_group(plan, group.events, counts)
             return
-        if state is not None and group.lookup is not None and plan.key_conditions:
+        if state is not None and group.lookup is not None and plan.key_conditions and not is_changing:
             state = replace(state, entries=[_sieve_keys(plan, key, file) for file in state.entries])
         rows = opened.enter_context(_begin_rows(plan, plan.table.schema, state))
         events = group.events if state is None else group.without(state)

@@ -85,6 +85,9 @@ class Running:
         """Return how many measurements its last micro-batch with rows has read."""
         return next(report["numInputRows"] for report in reversed(self._query.recentProgress) if report["numInputRows"])
 
+    def watermark(self) -> str:
+        return str(self._query.lastProgress["eventTime"]["watermark"])
+
     def entries(self) -> int:
         """Return how many entries the scan of a table that read most of them has read in its last micro-batch."""
         return self._measure("numOutputRows")
@@ -245,6 +248,24 @@ def test_streams_that_are_more_than_columns_and_conditions(
         batch = enrichment.spark.sql(text.replace("STREAM ", "").format(**enrichment.names)).collect()
         assert rows == sorted((tuple(row) for row in batch), key=str) != []
         assert query.entries() <= most and query.measured() == 4 and query.passes() == passes
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT SEMI"])
+def test_micro_batches_without_a_match_keep_state_and_watermark(enrichment: Enrichment, kind: str) -> None:
+    """Spark leaves the stream's side of such a join unread if it may."""
+    source = "(SELECT *, timestamp_seconds(temp) AS at FROM STREAM {measured}) WATERMARK at DELAY OF INTERVAL 0 SECONDS"
+    stream = enrichment.spark.sql(f"SELECT * FROM {source}".format(**enrichment.names))
+    stream.dropDuplicates(["country", "id"]).createOrReplaceTempView("once")
+    text = KEYED.replace("{kind}", kind).replace("{source}", "once")
+    text = text.replace("m.allowed", "s.id") if kind == "LEFT SEMI" else text
+    with enrichment.running(text) as query:
+        assert query.rows() == []
+        enrichment.measure("('xx', 9, 1000)")
+        assert query.rows() == []
+        enrichment.measure("('de', 2, 2000), ('xx', 9, 3)")
+        enrichment.measure("('de', 2, 3000), ('de', 4, 3000)")
+        assert [row[0] for row in query.rows()] == [2000, 3000]
+        assert query.watermark() >= "1970-01-01T00:33"
 
 
 def test_micro_batches_that_are_too_large(enrichment: Enrichment) -> None:

@@ -10,9 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NonSQLExpression;
-import org.apache.spark.sql.catalyst.expressions.PythonUDF;
-import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
 import org.apache.spark.sql.catalyst.plans.logical.DeduplicateWithinWatermark;
@@ -133,6 +132,6 @@ final class KeysOfMicroBatch {
 
   static boolean isRepeatable(Expression expression) {
     return expression.deterministic() && !expression.exists(part -> part instanceof NonSQLExpression
-        || part instanceof ScalaUDF || part instanceof PythonUDF || part instanceof SubqueryExpression);
+        || part instanceof UserDefinedExpression || part instanceof SubqueryExpression);
   }
 }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
@@ -22,6 +23,9 @@ import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
+import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
+import org.apache.spark.sql.catalyst.plans.logical.DeduplicateWithinWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -82,7 +86,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
           return join;
         }
         Join turned = turn(join);
-        Join pruned = prune(turned);
+        LogicalPlan pruned = prune(turned);
         return pruned == turned ? join : new Project(seq(new ArrayList<>(list(join.output()))), pruned);
       }
     });
@@ -99,7 +103,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
    * Returns a join with a scan that gets the keys of the stream, or the join itself if that is not possible. The stream
    * is its left side, so that the scan whose rows Spark counts is in the join and not in the subquery.
    */
-  private Join prune(Join join) {
+  private LogicalPlan prune(Join join) {
     KeysOfMicroBatch keys = isLookup(join) ? KeysOfMicroBatch.of(join.left()) : null;
     Set<ExprId> columns = keys == null ? Set.of() : keyColumns(join.right());
     Option<HintInfo> given = join.hint().leftHint();
@@ -113,6 +117,10 @@ final class LookupJoins extends Rule<LogicalPlan> {
     boolean isBroadcast = join.joinType() == Inner$.MODULE$ && strategy(other).isEmpty()
         && (asked || strategy(given).isEmpty()) && keys.isWhole()
         && equalities.stream().allMatch(equal -> KeysOfMicroBatch.isRepeatable(equal.left()));
+    boolean isOuter = !isBroadcast && join.left().exists(LookupJoins::isForEachBatch);
+    if (isOuter && join.joinType() == LeftSemi$.MODULE$) {
+      return join;
+    }
     List<Expression> streamKeys = new ArrayList<>();
     List<Expression> tableKeys = new ArrayList<>();
     for (EqualTo equal : equalities) {
@@ -136,7 +144,21 @@ final class LookupJoins extends Rule<LogicalPlan> {
       return join;
     }
     Option<HintInfo> hint = isBroadcast ? Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))) : given;
-    return narrow.copy(join.left(), pruned, join.joinType(), narrow.condition(), new JoinHint(hint, other));
+    Join looked = narrow.copy(join.left(), pruned, join.joinType(), narrow.condition(), new JoinHint(hint, other));
+    if (!isOuter || join.joinType() != Inner$.MODULE$) {
+      return looked;
+    }
+    Join outer = looked.copy(join.left(), pruned, LeftOuter$.MODULE$, narrow.condition(), looked.hint());
+    Expression matched = new IsNotNull(((Attribute) tableKeys.get(0)).withNullability(true));
+    return new Project(seq(new ArrayList<>(list(join.output()))), new Filter(matched, outer));
+  }
+
+  /**
+   * Returns whether a part of a stream must see all rows of each micro-batch: state, which every one stores again, and
+   * watermarks. An inner or semi join without a row of the table leaves its other side unread; a left join does not.
+   */
+  private static boolean isForEachBatch(LogicalPlan part) {
+    return part instanceof Deduplicate || part instanceof DeduplicateWithinWatermark || part instanceof EventTimeWatermark;
   }
 
   /** Returns whether rows of the right side count only where they match one of the left side, which is a stream. */

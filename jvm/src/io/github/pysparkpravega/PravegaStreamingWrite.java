@@ -6,6 +6,7 @@ import java.util.Locale;
 import java.util.UUID;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
@@ -59,7 +60,8 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   /** Says whether a query appends although its output mode is update, as it always is in real-time mode. */
   static boolean hasNewRowsOnly(Trigger trigger, LogicalPlan plan) {
-    return trigger instanceof RealTimeTrigger && !plan.exists(part -> part instanceof Aggregate);
+    return trigger instanceof RealTimeTrigger && !plan.exists(
+        part -> part.isStreaming() && (part instanceof Aggregate || part instanceof Distinct));
   }
 
   @Override

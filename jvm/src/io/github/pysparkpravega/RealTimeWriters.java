@@ -29,8 +29,9 @@ record RealTimeWriters(PythonTask task) implements DataWriterFactory {
               send(ready);
             }
           } catch (Throwable e) {
-            failure.compareAndSet(null, e);
-            reading.interrupt(); // it may wait for a row that nobody would write
+            if (failure.compareAndSet(null, e)) {
+              reading.interrupt(); // it may wait for a row that nobody would write
+            }
           }
         }, "real-time rows of partition " + partition);
         sending.start();
@@ -56,9 +57,12 @@ record RealTimeWriters(PythonTask task) implements DataWriterFactory {
     };
   }
 
-  /** Spark takes the worker and the memory of batches back when the task ends, so the thread must have ended by then. */
+  /**
+   * Ends the other thread, since Spark takes the worker and the memory of batches back when the task ends. A worker that
+   * hangs is not waited for: Spark closes its connection then, which ends the thread.
+   */
   private static void end(Thread sending) {
-    while (sending.isAlive()) {
+    for (int tries = 0; sending.isAlive() && tries < 50; tries++) {
       sending.interrupt();
       try {
         sending.join(100);
