@@ -9,7 +9,6 @@ from typing import Self
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.tables.table_settings import TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, changelog_schema, check_settings, list_key_columns
 from pyspark_pravega.sql import options as o
@@ -39,6 +38,7 @@ from ..tables.loading import apply_statement_settings
 from ..tables.named_columns import RoutingKey
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
+from ..tables.table_settings import TableSettings
 from .changes_source import RowChangesSource
 from .event_table import Changelog
 from .kind import TableKind

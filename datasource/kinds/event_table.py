@@ -10,7 +10,6 @@ from typing import Self
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
-from pyspark_pravega.datasource.tables.table_settings import TableSettings
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
@@ -44,6 +43,7 @@ from ..tables.hidden_columns import HIDDEN_COLUMNS, VERSION_COLUMNS, make_change
 from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
+from ..tables.table_settings import TableSettings
 from .changes_source import AppendedSource
 from .kind import TableKind
 from .rows_source import RowsSource

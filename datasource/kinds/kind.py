@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.tables.table_settings import OF_LAKE, TableSettings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
@@ -30,6 +29,7 @@ from ..scan.scan_request import ScanRequest, WantedRows
 from ..stream_source.source import StreamReader, StreamSource
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
+from ..tables.table_settings import OF_LAKE, TableSettings
 
 _TRUNCATIONS = 5
 """How many times a truncation is tried beside others."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from pyspark.sql.types import StructField
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from .format import NO_SETTINGS, Format, Settings, find_format
 from .spark_types import list_fields, replace_fields
@@ -41,7 +41,9 @@ def list_parts(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
     """Return the parts that a column consists of; None for a column of single values."""
     if column.parts is not None:
         return column.parts
-    return tuple(EditedColumn(field, field.name) for field in list_fields(column.field.dataType)) or None
+    if not isinstance(column.field.dataType, StructType | ArrayType | MapType):
+        return None
+    return tuple(EditedColumn(field, field.name) for field in list_fields(column.field.dataType))
 
 
 def replace_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:

@@ -234,10 +234,10 @@ def limit_depth(convert: Callable[[], T.StructType]) -> T.StructType:
     """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
     try:
         schema = convert()
-        depths = {field.name: _measure_depth(field.dataType) for field in schema}
+        depths = [(field.name, _measure_depth(field.dataType)) for field in schema]
     except RecursionError:
         raise _make_depth_error("a column") from None
-    for column, depth in depths.items():
+    for column, depth in depths:
         if depth > DEEPEST:
             raise _make_depth_error(f"column '{column}'")
     return schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,30 @@ def join_parts(parts: list[Any], count: int) -> pa.LargeBinaryArray:
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
-ConvertLeaf = Callable[[pa.Array, DataType, str, Rows], pa.Array]
-"""Converts the plain values of one type and column path; the last argument has the row of each."""
+@dataclass(frozen=True)
+class LeafConversion:
+    """A conversion of plain values.
+
+    `leaves` converts those of one type and column path; its last argument has the row of each. `type` returns what
+    becomes of a type, nested or not: arrays of types that stay are left alone.
+    """
+
+    type: Callable[[DataType], DataType]
+    leaves: Callable[[pa.Array, DataType, str, Rows], pa.Array]
 
 
-def convert_leaves(array: pa.Array, data_type: DataType, path: str, rows: Rows, convert: ConvertLeaf) -> pa.Array:
+def convert_leaves(array: pa.Array, data_type: DataType, path: str, rows: Rows, conversion: LeafConversion) -> pa.Array:
     """Return an array, nested or not, with all plain values in it converted. `rows` has the row of each value."""
+    if conversion.type(data_type) == data_type:
+        return array
     fields, kind = {field.name: field.dataType for field in list_fields(data_type)}, array.type
     if not fields:
-        return convert(array, data_type, path, rows)
+        return conversion.leaves(array, data_type, path, rows)
 
     def convert_part(part: pa.Array, name: str, owners: Rows) -> pa.Array:
-        return convert_leaves(part, fields[name], join_path(path, name), owners, convert) if name in fields else part
+        if name not in fields:
+            return part
+        return convert_leaves(part, fields[name], join_path(path, name), owners, conversion)
 
     if isinstance(data_type, StructType):
         parts = [convert_part(part, field.name, rows) for field, part in zip(kind, array.flatten(), strict=True)]

@@ -123,16 +123,17 @@ class Names:
 
     def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME, log: LogVersions | None = None) -> None:
         self.ages, self.log = ages, log
-        self.origin_texts: list[str] = []
+        self._origins: dict[str, int] = {}
         self.missing: list[frozenset[str]] = [frozenset()]
 
     def origin(self, text: str | None) -> int:
         """Return the number of an origin, -1 for None."""
-        if text is None:
-            return -1
-        if text not in self.origin_texts:
-            self.origin_texts.append(text)
-        return self.origin_texts.index(text)
+        return -1 if text is None else self._origins.setdefault(text, len(self._origins))
+
+    @property
+    def origin_texts(self) -> list[str]:
+        """Return the origins in the order of their numbers."""
+        return list(self._origins)
 
     def origin_text(self, number: int) -> str | None:
         return self.origin_texts[number] if number >= 0 else None

@@ -33,7 +33,7 @@ from ...core.format import Layout, Settings
 from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS, find_wrong_times
-from ...core.writing import BINARY, BatchEncoder, convert_leaves, join_parts, make_constant, spread
+from ...core.writing import BINARY, BatchEncoder, LeafConversion, convert_leaves, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
@@ -157,13 +157,8 @@ class RowDocuments:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         try:
-            return convert_leaves(
-                array,
-                field.dataType,
-                field.name,
-                np.arange(len(array)),
-                lambda leaves, data_type, path, rows: self._convert(leaves, data_type, unit),
-            )
+            conversion = LeafConversion(self._type, lambda leaves, kind, path, rows: self._convert(leaves, kind, unit))
+            return convert_leaves(array, field.dataType, field.name, np.arange(len(array)), conversion)
         except Misfit as error:
             raise InvalidRowError(f"a row cannot be written: column '{field.name}' is {error}") from None
 
@@ -183,7 +178,14 @@ class RowDocuments:
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, T.TimestampNTZType):
             micros, factor = array.view(pa.int64()), UNITS[unit] // 1000
-            return divide_down(micros, factor) if factor else pc.multiply_checked(micros, 1000)
+            if factor:
+                return micros if factor == 1 else divide_down(micros, factor)
+            try:
+                return pc.multiply_checked(micros, 1000)
+            except pa.ArrowInvalid:
+                raise Misfit(
+                    "a timestamp too far from 1970 for nanoseconds: choose other 'debezium.time-units'"
+                ) from None
         if isinstance(data_type, T.TimeType):
             return _count_times(array, data_type, unit)
         if isinstance(data_type, T.DecimalType) and self._decimal != "double":

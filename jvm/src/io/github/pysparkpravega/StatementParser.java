@@ -18,7 +18,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * that only a later Spark has: they say what to use for a table of Pravega. It accepts what Spark's parser accepts,
  * except those statements of Delta, Iceberg and Trino for a table of Pravega that exists: the extensions of Delta and
  * Iceberg parse them, and Spark takes DESCRIBE HISTORY and DESCRIBE DETAIL for a column of a table named HISTORY. Texts
- * that are no statements, such as names and types, it parses as Spark does.
+ * that are no statements, such as names, types, expressions and queries of views, it parses as Spark does.
  */
 final class StatementParser extends SparkSqlParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
