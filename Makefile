@@ -176,10 +176,10 @@ faults: jar native ## Run the tests of faults that take minutes (an hour or two;
 SLICES := 20
 
 .PHONY: slice
-slice: jar native $(ARCHIVE) ## Run a twentieth of `make long` and `make faults`: the one of the last commit's date, or SLICE=0 to 19
+slice: jar native $(ARCHIVE) ## Run a twentieth of `make long`, `make faults` and `make flink`: the one of the last commit's date, or SLICE=0 to 19
 	slice=$${SLICE:-$$(( $$(git log -1 --format=%ct) / 900 % $(SLICES) ))}; echo "Slice $$slice of $(SLICES); again with SLICE=$$slice"; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10 --slice $$slice/$(SLICES) \
-	  -m "faults or (long and $(WITH_LONG))" -k "not longer_than_a_tokens_life" $(PYTEST_ARGS)
+	  -m "faults or flink or (long and $(WITH_LONG))" -k "not longer_than_a_tokens_life" $(PYTEST_ARGS)
 
 .PHONY: pipelines
 pipelines: build/pipelines/installed build/connect/installed jar native ## Run the tests that need pandas: pipelines, Connect, state (the first run downloads 120 MB)
@@ -212,6 +212,10 @@ build/lakes/installed: requirements-lakes.txt
 	test -x build/lakes/bin/python || "$$(tools/find-python.sh)" -m venv build/lakes
 	build/lakes/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
+
+.PHONY: flink
+flink: jar native ## Call functions in Flink beside their translations in Spark (the first run downloads 120 MB)
+	$(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
 
 .PHONY: lineage
 lineage: jar native ## See what OpenLineage's agent reports of batches and streams (the first run downloads 43 MB)

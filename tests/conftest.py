@@ -22,6 +22,7 @@ from pyspark_pravega.local.state import ClusterInfo
 from tests.distribution import ByFile, Slice
 from tests.interop.confluent_registry import run_registry
 from tests.interop.debezium_readers import DebeziumReaders
+from tests.interop.flink import Flink
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
 from tests.interop.postgres import run_postgres
@@ -237,6 +238,13 @@ def kafka_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCon
 def debezium_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebeziumReaders]:
     """Flink's, Debezium's and Kafka Connect's own classes, which read changes."""
     with DebeziumReaders(tmp_path_factory.mktemp("debezium_readers") / "debezium_readers.log") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    """Flink, which runs batches of its SQL."""
+    with Flink(tmp_path_factory.mktemp("flink") / "flink.log") as started:
         yield started
 
 

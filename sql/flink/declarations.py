@@ -89,6 +89,8 @@ def create_table(cursor: Cursor, job: Job, findings: Findings) -> list[str]:
     name = job.complete_name(cursor.name())
     if exists and name in job.tables:
         findings.note(f"{name[2]} is already declared")
+        if "TEMPORARY" in cursor.words[:2]:
+            findings.check(f"Flink hides {name[2]} behind this one, if the declared one is not temporary: rename it")
         return []
     try:
         return _create_table(cursor, name, job, findings)

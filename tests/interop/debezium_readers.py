@@ -66,7 +66,7 @@ class DebeziumReaders(JavaProcess):
         row = _declare(table.columns, _FLINK_JSON if format == "json" else _FLINK_AVRO)
         rows: Rows = {}
         for kind, values in self._ask(f"flink-{format}", table, events, row=row):
-            found = _convert(values, table.columns)
+            found = convert(values, table.columns)
             key = _key(found, table)
             if kind in ("-U", "-D"):
                 assert rows.pop(key) == found
@@ -80,11 +80,11 @@ class DebeziumReaders(JavaProcess):
         keys = T.StructType([table.columns[name] for name in table.key])
         rows: Rows = {}
         for key, values in self._ask(reader, table, events, key=list(table.key)):
-            place = tuple(_convert(key, keys).values())
+            place = tuple(convert(key, keys).values())
             if values is None:
                 del rows[place]
             else:
-                rows[place] = _convert(values, table.columns)
+                rows[place] = convert(values, table.columns)
                 assert _key(rows[place], table) == place
         return rows
 
@@ -98,7 +98,7 @@ class DebeziumReaders(JavaProcess):
         columns = ", ".join(map(_select, table.columns.fields))
         query = f'SELECT json_build_array({columns}) FROM "{settings["collection.name.format"]}"'
         answer = self._ask(f"jdbc-{format}", table, events, key=list(table.key), settings=settings, query=query)
-        rows = [_convert(values, table.columns) for values in answer]
+        rows = [convert(values, table.columns) for values in answer]
         assert len(rows) == len({_key(row, table) for row in rows})
         return {_key(row, table): row for row in rows}
 
@@ -161,7 +161,7 @@ def _describe(data_type: T.DataType, nullable: bool) -> dict[str, Any]:
 
 
 def _select(field: T.StructField) -> str:
-    """PostgreSQL's expression for what `_convert` takes."""
+    """PostgreSQL's expression for what `convert` takes."""
     match field.dataType:
         case T.ArrayType():
             return f'to_json("{field.name}")'
@@ -170,19 +170,19 @@ def _select(field: T.StructField) -> str:
     return f'"{field.name}"::text'
 
 
-def _convert(shown: Any, data_type: T.DataType) -> Any:
-    """The value that Java has shown."""
+def convert(shown: Any, data_type: T.DataType) -> Any:
+    """Return the value that Java has shown."""
     match data_type:
         case _ if shown is None:
             return None
         case T.StructType():
             pairs = zip(data_type.fields, shown, strict=True)
-            return {field.name: _convert(value, field.dataType) for field, value in pairs}
+            return {field.name: convert(value, field.dataType) for field, value in pairs}
         case T.ArrayType():
-            return [_convert(value, data_type.elementType) for value in shown]
+            return [convert(value, data_type.elementType) for value in shown]
         case T.MapType():
             keys, values = shown
-            return sorted(zip(keys, [_convert(value, data_type.valueType) for value in values], strict=True))
+            return sorted(zip(keys, [convert(value, data_type.valueType) for value in values], strict=True))
         case T.BooleanType():
             return {"true": True, "false": False}[shown]
         case T.IntegralType():

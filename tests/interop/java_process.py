@@ -29,7 +29,7 @@ class JavaError(Exception):
 class JavaProcess:
     """The running program."""
 
-    def __init__(self, main: str, lock: str, log: Path) -> None:
+    def __init__(self, main: str, lock: str, log: Path, *, options: Sequence[str] = ()) -> None:
         """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`.
 
         Args:
@@ -37,13 +37,14 @@ class JavaProcess:
                 beside this one; those are compiled beside the log.
             lock: name of the file that lists its jars, beside this one.
             log: the file of its standard error.
+            options: more options of the JVM.
         """
         java = find_java()
         jars: list[str | Path] = [*cache.provide_class_path(read_lock(_HERE / lock), java=java, report=print)]
         if not main.endswith(".java"):
             jars.append(_compiled(java, jars, main.partition(".")[0], log.parent))
         command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars))]
+        command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", *options, "-cp", os.pathsep.join(map(str, jars))]
         command.append(_HERE / main if main.endswith(".java") else main)
         with log.open("wb") as output:
             self._process = subprocess.Popen(

@@ -13,20 +13,20 @@ from sqlglot import exp
 
 from ..dialect import SPARK_WINDOWS, build_call
 from ..report import Findings, Untranslatable
-from .inference import TEXT, infer, remember
+from .inference import LOCAL, TEXT, WHOLE, infer, remember
 from .types import translate_cast
 from .zones import Zone, check_zone
 
 _EQUAL = frozenset(
     """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
-    ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
+    ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 BIN BTRIM CARDINALITY CEIL CHARACTER_LENGTH
     CHAR_LENGTH CHR COALESCE CONCAT CONCAT_WS COS COSH COT COUNT CUME_DIST CURRENT_DATE CURRENT_TIMESTAMP
     DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
     GROUPING GROUPING_ID HEX HOUR IF IFNULL INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
     LPAD MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
     PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REPEAT REPLACE REVERSE RIGHT ROUND
-    ROW_NUMBER RPAD SECOND SHA1 SIGN SIN SINH SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
-    TANH TIMESTAMPADD TIMESTAMPDIFF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
+    ROW_NUMBER RPAD SECOND SHA1 SIN SINH SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
+    TANH UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
     """.split()
 )
 """Names of functions with the same meaning in both, for the arguments that docs/flink.md names."""
@@ -114,6 +114,29 @@ def _build_to_timestamp_ltz(arguments: _Arguments, findings: Findings) -> exp.Ex
     return build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", arguments[0])
 
 
+def _build_time_difference(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    if arguments[0].name.upper() in ("MONTH", "QUARTER", "YEAR"):
+        findings.check("TIMESTAMPDIFF of months: 31 January to 29 February is a month in Flink, and none in Spark")
+    return build_call("TIMESTAMPDIFF", *arguments)
+
+
+def _build_later_time(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    unit, _, time = arguments
+    later = build_call("TIMESTAMPADD", *arguments)
+    is_date = infer(time) == "DATE" and unit.name.upper() in ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    return exp.cast(later, "date") if is_date else later
+
+
+def _build_ceiling(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    ceiling = build_call("CEILING", *arguments)
+    return exp.cast(ceiling, "double") if infer(arguments[0]) == "DOUBLE" else ceiling
+
+
+def _build_sign(arguments: _Arguments, findings: Findings) -> exp.Expr:
+    sign, kind = build_call("SIGN", *arguments), infer(arguments[0])
+    return exp.cast(sign, kind.lower()) if kind in WHOLE else sign
+
+
 def _build_to_date(arguments: _Arguments, findings: Findings) -> exp.Expr:
     if len(arguments) > 1:
         findings.check("TO_DATE: a text that does not match the pattern is an error here, but NULL in Flink")
@@ -138,6 +161,7 @@ def _build_regexp_replace(arguments: _Arguments, findings: Findings) -> exp.Expr
 
 _BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "AVG": _build_average,
+    "CEILING": _build_ceiling,
     "DATE_FORMAT": _build_date_format,
     "FIRST_VALUE": lambda arguments, _: build_call("first_value", arguments[0], exp.true()),
     "FROM_BASE64": lambda arguments, _: exp.cast(build_call("unbase64", *arguments), "string"),
@@ -158,8 +182,11 @@ _BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "SHA256": lambda arguments, _: build_call("sha2", arguments[0], 256),
     "SHA384": lambda arguments, _: build_call("sha2", arguments[0], 384),
     "SHA512": lambda arguments, _: build_call("sha2", arguments[0], 512),
+    "SIGN": _build_sign,
     "SPLIT": lambda arguments, _: _split("SPLIT", arguments),
     "SPLIT_INDEX": lambda arguments, _: build_call("get", _split("SPLIT_INDEX", arguments[:-1]), arguments[-1]),
+    "TIMESTAMPADD": _build_later_time,
+    "TIMESTAMPDIFF": _build_time_difference,
     "TO_DATE": _build_to_date,
     "TO_TIMESTAMP": _build_to_timestamp,
     "TO_TIMESTAMP_LTZ": _build_to_timestamp_ltz,
@@ -203,7 +230,9 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
         if isinstance(node, exp.Ceil):
             raise Untranslatable("CEIL(time TO unit) has no equivalent; add the unit to date_trunc")
-        return build_call("date_trunc", node.args["to"].name.upper(), node.this)
+        return _truncate_time(node.this, node.args["to"].name.upper())
+    if isinstance(node, exp.Floor | exp.Ceil) and infer(node) == "DOUBLE":
+        return exp.cast(node.copy(), "double")  # a BIGINT in Spark
     if not isinstance(node, exp.Anonymous):
         return node
     name = node.name.upper()
@@ -218,6 +247,13 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if name not in _EQUAL and node.name not in SPARK_WINDOWS:  # the translation itself has made these
         findings.check(f"The function {node.name} is not known here, and was kept")
     return node
+
+
+def _truncate_time(time: exp.Expr, unit: str) -> exp.Expr:
+    if unit == "WEEK":
+        raise Untranslatable("FLOOR(time TO WEEK) has no equivalent: a week begins on Sunday in Flink, on Monday here")
+    truncated, kind = build_call("date_trunc", unit, time), infer(time)
+    return exp.cast(truncated, kind.lower()) if kind in ("DATE", LOCAL) else truncated
 
 
 def _is_word(node: exp.Expr, word: str) -> bool:
@@ -248,7 +284,7 @@ def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
 def _translate_extract(node: exp.Extract, findings: Findings) -> exp.Expr:
     unit = node.name.upper()
     if unit == "SECOND":
-        return build_call("floor", node.copy())  # with the fraction, which Flink leaves out
+        return exp.cast(node.copy(), "int")  # with the fraction, which Flink leaves out
     if unit not in _EXTRACTED:
         findings.check(f"EXTRACT({unit} ...) is not known here, and was kept")
     return node

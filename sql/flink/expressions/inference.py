@@ -69,7 +69,9 @@ def infer(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Cast):
         return strip_type_arguments(node.to.sql(dialect=SparkOutput))
     if isinstance(node, exp.Literal):
-        return "STRING" if node.is_string else "DECIMAL" if "." in node.name else "INT" if node.is_int else "DOUBLE"
+        if node.is_string or node.is_int:
+            return "STRING" if node.is_string else "INT"
+        return "DOUBLE" if "E" in node.name.upper() else "DECIMAL"
     if isinstance(node, exp.Paren | exp.Neg | exp.Filter | exp.Window | exp.WithinGroup | exp.Floor | exp.Ceil):
         return infer(node.this)
     if isinstance(node, exp.Distinct) and len(node.expressions) == 1:

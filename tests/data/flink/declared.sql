@@ -20,4 +20,4 @@ INSERT INTO bid VALUES
   ('c', 3.00, 4, TIMESTAMP '2020-04-15 08:11:00', ARRAY['x'], MAP['k', 4]),
   ('d', 1.00, 5, TIMESTAMP '2020-04-15 08:13:00', ARRAY['x'], MAP['k', 5]),
   ('a', 6.00, 6, TIMESTAMP '2020-04-16 08:17:00', ARRAY['x'], MAP['k', 6]);
-SET 'state.checkpoints.dir' = '/data/checkpoints';
+SET 'state.checkpoints.dir' = 'file:///data/checkpoints';
