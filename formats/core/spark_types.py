@@ -234,19 +234,18 @@ def limit_depth(convert: Callable[[], T.StructType]) -> T.StructType:
     """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
     try:
         schema = convert()
-        depths = [(field.name, _measure_depth(field.dataType)) for field in schema]
     except RecursionError:
         raise _make_depth_error("a column") from None
-    for column, depth in depths:
-        if depth > DEEPEST:
-            raise _make_depth_error(f"column '{column}'")
+    for field in schema:
+        if _is_deeper(field.dataType, DEEPEST):
+            raise _make_depth_error(f"column '{field.name}'")
     return schema
 
 
-def _measure_depth(data_type: T.DataType) -> int:
-    """Return how many structs, arrays and maps are nested in a type."""
-    own = 2 if isinstance(data_type, T.MapType) else 1
-    return max((own + _measure_depth(field.dataType) for field in list_fields(data_type)), default=0)
+def _is_deeper(data_type: T.DataType, levels: int) -> bool:
+    """Return whether more structs, arrays and maps are nested in a type than so many."""
+    rest = levels - (2 if isinstance(data_type, T.MapType) else 1)
+    return levels < 0 or any(_is_deeper(field.dataType, rest) for field in list_fields(data_type))
 
 
 def _make_depth_error(column: str) -> UnsupportedTypeError:
