@@ -201,13 +201,14 @@ def parse_spark_schema(text: str) -> T.StructType:
 
     Raises UnsupportedTypeError for a column nested deeper than DEEPEST, and for a type of somebody's own.
     """
-
-    def parse() -> T.StructType:
+    try:
         schema = json.loads(text)
-        check_types_known(schema)
-        return T.StructType.fromJson(schema)
-
-    return limit_depth(parse)
+    except RecursionError:
+        raise _make_depth_error("a column") from None
+    for column in schema["fields"]:
+        _check_depth(f"column '{column['name']}'", column["type"])
+    check_types_known(schema)
+    return T.StructType.fromJson(schema)
 
 
 def check_types_known(described: Any) -> None:
@@ -234,18 +235,28 @@ def limit_depth(convert: Callable[[], T.StructType]) -> T.StructType:
     """Return the columns that a schema text stands for. Raises UnsupportedTypeError for one deeper than DEEPEST."""
     try:
         schema = convert()
+        types = [(f"column '{field.name}'", field.dataType.jsonValue()) for field in schema]
     except RecursionError:
         raise _make_depth_error("a column") from None
-    for field in schema:
-        if _is_deeper(field.dataType, DEEPEST):
-            raise _make_depth_error(f"column '{field.name}'")
+    for column, data_type in types:
+        _check_depth(column, data_type)
     return schema
 
 
-def _is_deeper(data_type: T.DataType, levels: int) -> bool:
-    """Return whether more structs, arrays and maps are nested in a type than so many."""
-    rest = levels - (2 if isinstance(data_type, T.MapType) else 1)
-    return levels < 0 or any(_is_deeper(field.dataType, rest) for field in list_fields(data_type))
+def _check_depth(column: str, data_type: Any) -> None:
+    level = [data_type]
+    for _ in range(DEEPEST + 1):
+        level = [inner for nested in level if isinstance(nested, dict) for inner in _list_inner_types(nested)]
+        if not level:
+            return
+    raise _make_depth_error(column)
+
+
+def _list_inner_types(data_type: dict[str, Any]) -> list[Any]:
+    fields = [field["type"] for field in data_type.get("fields", ())]
+    if "valueType" in data_type:
+        return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
+    return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
 
 
 def _make_depth_error(column: str) -> UnsupportedTypeError:

@@ -115,7 +115,7 @@ class CsvFormat:
     def spark_schema(self, schema_text: str) -> T.StructType:
         try:
             return parse_spark_schema(schema_text)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
 
     def type_name(self, schema_text: str) -> str:
