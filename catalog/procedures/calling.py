@@ -66,7 +66,7 @@ def _act(procedure: Procedure, call: Call) -> MetadataRows:
     acting = iter(procedure.act(call))
     if call.done is not None and (waiting := _WAITING.pop(call.done.pending)) is not None:
         acting, work = waiting
-        work.answers = call.done.rows
+        work.answers, work.error = call.done.rows, call.done.error
     for part in acting:
         if isinstance(part, DriverWork):
             pending = str(uuid.uuid4())

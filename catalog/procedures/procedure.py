@@ -14,6 +14,7 @@ from pyspark_pravega.datasource.scan.planned_scan import RowSource
 from pyspark_pravega.datasource.tables.stream_table import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
+from pyspark_pravega.sql.options import USER_LOGINS
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..metadata.metadata_table import Rows
@@ -35,7 +36,7 @@ _TAKEN: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
 }
 """The types of values that a parameter takes, besides NULL."""
 
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
+_PASSWORD = re.compile(r"://[^@]*:[^@]*@")
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 
 
@@ -124,6 +125,7 @@ class DriverWork:
 
     steps: tuple[DriverStep, ...]
     answers: tuple[str, ...] = ()
+    error: str | None = None
 
 
 Answer = TypeVar("Answer")
@@ -132,12 +134,16 @@ Acting: TypeAlias = Generator[Sequence[Any] | DriverWork, None, Answer]
 
 
 def ask(call: Call, *steps: DriverStep) -> Acting[tuple[str, ...]]:
-    """Have the driver take steps, and return its answers. The call ends with the driver's error if one fails."""
+    """Have the driver take steps, and return its answers. Raises InvalidOptionError, UnsupportedOperationError."""
+    if call.catalog.user is not None:  # the driver's own rights would count for files
+        raise UnsupportedOperationError(f"Savepoints are refused with '{USER_LOGINS.key}'. Use a driver of your own.")
     work, release = DriverWork(steps), call.catalog.hold()
     try:
         yield work
     finally:
         release()
+    if work.error is not None:
+        raise InvalidOptionError(work.error)
     return work.answers
 
 

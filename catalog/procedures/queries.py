@@ -17,6 +17,7 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    PravegaError,
     QueryExistsError,
     QueryNotFoundError,
     QueryNotStartedError,
@@ -38,7 +39,7 @@ from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.insert_start import select_write_options
 from .procedure import DRY_RUN, Acting, Call, parameter, procedure
-from .savepoints import find_query, save
+from .savepoints import find_row, save
 
 _LONGEST_NAME = 200
 _FIRST_SPARK = (4, 3)
@@ -308,11 +309,17 @@ def stop_query(call: Call) -> Acting[None]:
     names = {"checkpoint": kept.definition.checkpoint, "into": kept.definition.into}
     saving = replace(call, arguments={**call.arguments, **names}) if "savepoint" in call.arguments else None
     if saving is not None:
-        yield from find_query(saving)  # what is wrong is known before it stops
+        yield from find_row(saving)  # what is wrong is known before it stops
     if stopped:
         _stop(queries, call.servers, kept)
-        if saving is not None:
-            yield from save(saving)
+        try:
+            yield from save(saving) if saving is not None else ()
+        except PravegaError as error:
+            error.message = (
+                f"The query '{kept.name}' was stopped, but has no savepoint. Call create_savepoint, with checkpoint => "
+                f"'{kept.definition.checkpoint}' and into => '{kept.definition.into}'. {error.message}"
+            )
+            raise
     yield kept.name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, replace
+from functools import partial
 
 from pyspark.sql.types import LongType, StringType, TimestampType
 
@@ -15,13 +16,15 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.remembered_rows import find_release
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.ledger import LedgerRow, name_writer_of_query, read_ledger, reset_query
-from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.errors import InvalidOptionError, ProtocolError, QueryFencedError, UnsupportedOperationError
+from pyspark_pravega.datasource.positions.snapshot import measure_segments, measure_tail
+from pyspark_pravega.errors import InvalidOptionError, PravegaError, QueryFencedError, UnsupportedOperationError
+from pyspark_pravega.sql.identifiers import split_name
 
 from ..metadata.metadata_table import column
 from ..protocol.message_codec import decode
 from ..protocol.service_replies import DriverStep
 from ..running.kept_query import KeptQueries, read_clock
+from ..storage.reporting import warn_once
 from .procedure import Acting, Call, ask, parameter, procedure
 
 _FILE = "savepoint.json"
@@ -35,7 +38,7 @@ _CHECKPOINT = column("checkpoint", StringType(), "the query's checkpoint", nulla
 
 @dataclass(frozen=True)
 class Savepoint:
-    """What the file of a savepoint says: the values of `_COLUMNS`, and the rows of queries in the ledger by writer."""
+    """What its file says: the values of `_COLUMNS`, the bytes of all versions, and the ledger's rows by writer."""
 
     created: int
     query: str
@@ -45,10 +48,14 @@ class Savepoint:
     stream_cut: str
     checkpoint: str
     release: str
+    committed_bytes: int
     ledger: Mapping[str, str]
 
     def row(self, path: str) -> tuple[object, ...]:
-        return path, *astuple(self)[:-1]
+        return path, *astuple(self)[:-2]
+
+    def rows(self) -> dict[str, LedgerRow]:
+        return {writer: LedgerRow.read(text.encode()) for writer, text in self.ledger.items()}
 
 
 _COLUMNS = (
@@ -75,69 +82,65 @@ _COLUMNS = (
     _RIGHTS,
 )
 def create_savepoint(call: Call) -> Acting[None]:
-    _check_not_kept_running(call)
     savepoint = yield from save(call)
     yield savepoint.row(call.find_directory("savepoint"))
 
 
 def save(call: Call) -> Acting[Savepoint]:
-    """Make the savepoint of a query that does not run.
-
-    Raises UnsupportedOperationError if its last micro-batch may not be committed, and the errors of `find_query`.
-    """
-    path, stream, pravega = call.find_directory("savepoint"), call.find_stream("into"), call.catalog.pravega
-    query = yield from find_query(call)
-    log = CommitLog(pravega, stream)
-    ledger = _read_queries(log)
-    row = ledger.get(name_writer_of_query(query))
-    if row is not None and not row.done:
+    """Make the savepoint of a query. Raises UnsupportedOperationError if it runs, and the errors of `find_row`."""
+    path, checkpoint = call.find_directory("savepoint"), call.find_directory("checkpoint")
+    row, stream = (yield from find_row(call)), call.find_stream("into")
+    query = row.writer.removeprefix(name_writer_of_query(""))
+    _check_not_kept_running(call, query)
+    yield from ask(call, DriverStep("claim", query), DriverStep("copy", checkpoint, f"{path}/checkpoint"))
+    log, cut, version, size = _measure_end(call)
+    ledger = _read_queries(log)  # last: a micro-batch since the copy, which the end may be behind, shows here
+    if not row.done or ledger.get(row.writer, row).state != row.state:
         raise UnsupportedOperationError(
-            f"Micro-batch {row.epoch} of query {query} may not be committed to stream {stream} yet, because its driver "
-            "died then. Start the query once more, which finishes the micro-batch, and stop it."
+            f"Query {query} runs, or its driver died in a micro-batch that stream {stream} may not have yet. Start the "
+            "query once more, which finishes the micro-batch, and stop it. Then choose another directory."
         )
+    batch, rows = row.epoch if row.writer in ledger else None, {key: ledger[key].value().decode() for key in ledger}
     savepoint = Savepoint(
-        created=read_clock(),
-        query=query,
-        batch=None if row is None else row.epoch,
-        into=call.require("into"),
-        version=log.newest(),
-        stream_cut=find_end_now(pravega, stream).cut.to_text(),
-        checkpoint=call.find_directory("checkpoint"),
-        release=find_release(),
-        ledger={writer: each.value().decode() for writer, each in ledger.items()},
+        read_clock(), query, batch, call.require("into"), version, cut.to_text(), checkpoint, find_release(), size, rows
     )
-    copy = DriverStep("copy", savepoint.checkpoint, f"{path}/checkpoint")
-    write = DriverStep("write", f"{path}/{_FILE}", json.dumps(asdict(savepoint)))
-    yield from ask(call, DriverStep("claim", query), copy, write)
+    yield from ask(call, DriverStep("write", f"{path}/{_FILE}", json.dumps(asdict(savepoint))))
     return savepoint
 
 
-def find_query(call: Call) -> Acting[str]:
-    """Return the id of the query that a savepoint is to be made of.
+def find_row(call: Call) -> Acting[LedgerRow]:
+    """Return the ledger's row of the query that a savepoint is to be made of, by default an empty one.
 
-    Raises InvalidOptionError if its checkpoint does not exist or the savepoint does, and for a table without a ledger
-    the errors of `Call.find_stream`.
+    Raises InvalidOptionError without a checkpoint or if the savepoint exists, and the errors of `Call.find_stream`.
     """
     path, checkpoint = call.find_directory("savepoint"), call.find_directory("checkpoint")
-    call.find_stream("into")
+    log = CommitLog(call.catalog.pravega, call.find_stream("into"))
     names, about = yield from ask(call, DriverStep("list", path), DriverStep("read", f"{checkpoint}/metadata"))
     if names:
         raise InvalidOptionError(
             f"'savepoint' => '{path}' is not new, but has {', '.join(names.split()[:5])}. Name a directory that does "
             f"not exist. One without {_FILE} is a savepoint that was not finished, and can be deleted."
         )
-    if not about:
+    writer = name_writer_of_query(_read_id(checkpoint, about))
+    return _read_queries(log).get(writer, LedgerRow(writer, log.learn_origin()))
+
+
+def _read_id(checkpoint: str, about: str) -> str:
+    """Return the id of the query of a checkpoint, whose file 'metadata' has a text. Raises InvalidOptionError."""
+    try:
+        return str(json.loads(about)["id"])
+    except (ValueError, LookupError, TypeError):
         raise InvalidOptionError(
-            f"'checkpoint' => '{checkpoint}' is no checkpoint: it has no file 'metadata', which a query writes first. "
-            "Name the 'checkpointLocation' of a query that has run."
-        )
-    return str(json.loads(about)["id"])
+            f"'checkpoint' => '{checkpoint}' is no checkpoint: it has no file 'metadata' with the id of a query, which "
+            "a query writes first. Name the 'checkpointLocation' of a query that has run."
+        ) from None
 
 
-def _check_not_kept_running(call: Call) -> None:
+def _check_not_kept_running(call: Call, query: str) -> None:
     checkpoint = call.find_directory("checkpoint")
     for kept in KeptQueries(call.catalog).all(age=0):
-        if kept.definition.checkpoint == checkpoint and not kept.status.state.is_final:
+        is_same = kept.status.query_id == query or kept.definition.checkpoint == checkpoint
+        if is_same and not kept.status.state.is_final:
             raise UnsupportedOperationError(
                 f"The checkpoint {checkpoint} belongs to the query '{kept.name}', which is {kept.status.state}. Stop "
                 "it first: stop_query has an argument 'savepoint' too."
@@ -149,6 +152,13 @@ def _read_queries(log: CommitLog) -> dict[str, LedgerRow]:
     return {row.writer: row for row in read_ledger(log) if row.writer.startswith(name_writer_of_query(""))}
 
 
+def _measure_end(call: Call) -> tuple[CommitLog, StreamCut, int, int]:
+    """Return the log of the call's table, its end, its newest version, and the bytes of all versions."""
+    pravega, stream = call.catalog.pravega, call.find_stream("into")
+    cut, head = (log := CommitLog(pravega, stream)).tail(lambda until: until or measure_tail(pravega, stream))
+    return log, cut, head.version, 0 if head.content is None else head.content.bytes
+
+
 @procedure(
     "Lists the savepoints in a directory, the oldest first, without those that were not finished.",
     (parameter("directory", "where their directories are"),),
@@ -158,17 +168,24 @@ def _read_queries(log: CommitLog) -> dict[str, LedgerRow]:
 def list_savepoints(call: Call) -> Acting[None]:
     directory = call.find_directory("directory")
     [names] = yield from ask(call, DriverStep("list", directory))
-    paths = [f"{directory}/{name}" for name in names.splitlines()]
-    texts = yield from ask(call, *(DriverStep("read", f"{path}/{_FILE}") for path in paths))
-    savepoints = [(path, _parse(path, text)) for path, text in zip(paths, texts, strict=True) if text]
+    savepoints = []
+    for path in [f"{directory}/{name}" for name in names.splitlines()]:
+        try:
+            [text] = yield from ask(call, DriverStep("read", f"{path}/{_FILE}"))
+            savepoints += [(path, _parse(path, text))] if text else []
+        except InvalidOptionError as error:
+            warn_once(f"The savepoint was left out: {error.message}")
     yield from (savepoint.row(path) for path, savepoint in sorted(savepoints, key=lambda each: each[1].created))
 
 
 def _parse(path: str, text: str) -> Savepoint:
     try:
-        return decode(Savepoint, json.loads(text), newer=True)
-    except (ValueError, ProtocolError) as error:
-        raise InvalidOptionError(f"The savepoint {path} is damaged, or of a newer release: {error}") from None
+        saved = decode(Savepoint, json.loads(text), newer=True)
+        StreamCut.from_text(saved.stream_cut)
+        saved.rows()
+        return saved
+    except (ValueError, LookupError, TypeError, AttributeError, PravegaError) as error:
+        raise InvalidOptionError(f"{path}/{_FILE} is damaged, or of a newer release: {error}") from None
 
 
 @procedure(
@@ -184,7 +201,7 @@ def _parse(path: str, text: str) -> Savepoint:
         _BATCH,
         _CHECKPOINT,
         column("replaced", StringType(), "where the checkpoint is now that was there before"),
-        column("conflict", StringType(), "which queries have written to the table since"),
+        column("conflict", StringType(), "who has written to the table since"),
         column("rows_since", LongType(), "that the table has got since, and keeps", nullable=False),
     ),
     _RIGHTS,
@@ -195,43 +212,60 @@ def restore_savepoint(call: Call) -> Acting[None]:
     if not text:
         raise InvalidOptionError(f"'savepoint' => '{path}' is no savepoint, because it has no {_FILE}. Name another.")
     saved = _parse(path, text)
+    origin = call.catalog.named(*split_name(saved.into)[-2:])
     call = replace(call, arguments={"checkpoint": saved.checkpoint, "into": saved.into, **call.arguments})
     checkpoint, stream = call.find_directory("checkpoint"), call.find_stream("into")
-    _check_not_kept_running(call)
-    log, writer = CommitLog(call.catalog.pravega, stream), name_writer_of_query(saved.query)
-    ledger = _read_queries(log)
-    conflict, rows_since = _find_conflict(call, saved, log, ledger)
     if (on_conflict := call.arguments.get("on_conflict", _REWIND).lower()) != _REWIND:
         raise InvalidOptionError(f"'on_conflict' => '{on_conflict}' is not valid. Give '{_REWIND}', or leave it out.")
+    reads = (DriverStep("read", f"{checkpoint}/{file}") for file in ("metadata", f"../{_FILE}"))
+    names, about, others = yield from ask(call, DriverStep("list", checkpoint), *reads)
+    if names and (others or _read_id(checkpoint, about) != saved.query):
+        raise InvalidOptionError(
+            f"'checkpoint' => '{checkpoint}' is that of {'a savepoint' if others else 'another query'}. Name the "
+            f"checkpoint of query {saved.query} or a new directory, or rename this one first."
+        )
+    _check_not_kept_running(call, saved.query)
+    log, writer = CommitLog(call.catalog.pravega, stream), name_writer_of_query(saved.query)
+    ledger = _read_queries(log)
+    conflict, rows_since = _find_conflict(call, saved, ledger)
     if conflict is not None and "on_conflict" not in call.arguments:
         raise QueryFencedError(
-            f"Since the savepoint {path}, {conflict} has written to stream {stream}. From there the query would write "
-            "once more what it has read since. Let it go on in another table, 'into' => '<table>', which begins with "
-            f"SELECT * FROM {saved.into} VERSION AS OF {saved.version}; or take rows twice: on_conflict => '{_REWIND}'."
+            f"Stream {stream} was written to since the savepoint {path} by {conflict}. The query would write once more "
+            "what it has read since. Let it go on in another table, 'into' => '<table>', which begins with SELECT * "
+            f"FROM {origin} VERSION AS OF '{saved.stream_cut}'; or take rows twice: on_conflict => '{_REWIND}'."
         )
-    new, old = (f"{checkpoint}.{word}-{read_clock()}" for word in ("new", "until"))
-    [names] = yield from ask(call, DriverStep("list", checkpoint))
-    steps = [DriverStep("claim", saved.query), DriverStep("copy", f"{path}/checkpoint", new)]
-    steps += [DriverStep("move", checkpoint, old)] if names else []
-    yield from ask(call, *steps, DriverStep("move", new, checkpoint))
     log.make_ready()
-    # Last: until then a run from the savepoint is fenced.
-    own = LedgerRow.read(saved.ledger[writer].encode()) if writer in saved.ledger else None
-    reset_query(call.catalog.pravega, stream, log, ledger.get(writer, LedgerRow(writer, log.learn_origin())), own)
+    row = ledger.get(writer, LedgerRow(writer, log.learn_origin()))
+    reset = partial(reset_query, call.catalog.pravega, stream, log, row, saved.rows().get(writer))
+    new, old = (f"{checkpoint}.{word}-{read_clock()}" for word in ("new", "until"))
+    yield from ask(call, DriverStep("claim", saved.query), DriverStep("copy", f"{path}/checkpoint", new))
+    if writer not in ledger:
+        reset()  # first: no row would stop a run that begins after the move
+    if names:
+        yield from ask(call, DriverStep("move", checkpoint, old))
+    try:
+        yield from ask(call, DriverStep("move", new, checkpoint))
+    except InvalidOptionError:
+        if names:
+            yield from ask(call, DriverStep("move", old, checkpoint))
+        raise
+    if writer in ledger:
+        reset()  # last: until then a run from the savepoint is fenced
     yield saved.query, saved.batch, checkpoint, old if names else None, conflict, rows_since
 
 
-def _find_conflict(
-    call: Call, saved: Savepoint, log: CommitLog, ledger: Mapping[str, LedgerRow]
-) -> tuple[str | None, int]:
-    """Return which queries have written to the call's table since a savepoint, and how many rows it has got since."""
-    writer, never = name_writer_of_query(saved.query), LedgerRow("", 0).state
-    states = {writer: LedgerRow.read(text.encode()).state for writer, text in saved.ledger.items()}
-    changed = [row for row in ledger.values() if row.state != states.get(row.writer, never)]
-    conflict = " and ".join(f"{row.writer} (up to micro-batch {row.epoch})" for row in changed) or None
-    end = find_end_now(call.catalog.pravega, call.find_stream("into")).cut
-    if end.stream != StreamCut.from_text(saved.stream_cut).stream:
-        return conflict, 0
-    if not changed and writer not in states and end.to_text() != saved.stream_cut:
-        conflict = "a writer that leaves no trace in the ledger, perhaps the query without transactions,"
-    return conflict, sum(version.rows for version in log.versions(saved.version + 1))
+def _find_conflict(call: Call, saved: Savepoint, ledger: Mapping[str, LedgerRow]) -> tuple[str | None, int]:
+    """Return who has written to the call's table since a savepoint, and how many rows it has got since."""
+    states = {writer: row.state for writer, row in saved.rows().items()}
+    writers = [
+        f"{row.writer} (up to micro-batch {row.epoch})"
+        for row in ledger.values()
+        if row.epoch >= 0 and row.state != states.get(row.writer)  # negative: reset
+    ]
+    start, (log, end, _, committed_bytes), rows_since = StreamCut.from_text(saved.stream_cut), _measure_end(call), 0
+    if end.stream == start.stream:
+        slices = measure_segments(call.catalog.pravega, end.stream, end, start=start)
+        if sum(each.end - each.start for each in slices) not in (0, committed_bytes - saved.committed_bytes):
+            writers.append("a writer that leaves no trace in the ledger, perhaps the query without transactions")
+        rows_since = sum(version.rows for version in log.versions(saved.version + 1))
+    return " and ".join(writers) or None, rows_since

@@ -46,11 +46,12 @@ class QueryFacts:
 @dataclass(frozen=True)
 class TasksDone:
     """The rows of the tasks of a call, or the answers to its steps; and what the service said of them, which only it
-    understands.
+    understands. The `error` says why a step failed.
     """
 
     pending: str
     rows: tuple[str, ...]
+    error: str | None = None
 
 
 @dataclass(frozen=True)

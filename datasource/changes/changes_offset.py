@@ -138,7 +138,8 @@ def find_tail(
         return published or measure_tail(pravega, stream, segments)
 
     try:
-        cut, version = log.tail(measure)
+        cut, head = log.tail(measure)
+        version = head.version
     except PermissionDeniedError:
         if needs_log:
             raise

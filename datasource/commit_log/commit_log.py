@@ -318,8 +318,8 @@ class CommitLog(VersionTable):
         """
         return self.measure_settled_with_head(measure)[0]
 
-    def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
-        """Return where the stream ends, and the newest version, which lies before that end like all older versions.
+    def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, HeadRow]:
+        """Return where the stream ends, and the head row, whose version lies before that end like all older versions.
 
         What lies between that version and the end belongs to the next one. Waits for transactions that are merged but
         not yet published, as they are for a moment; if their writer has died, not for long. Raises the errors of
@@ -327,7 +327,7 @@ class CommitLog(VersionTable):
         """
         cut, head = self.measure_settled_with_head(measure, time.monotonic() + _PUBLISHING_SECONDS)
         head = head or self._head()
-        return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
+        return cut, head if head.origin is not None and self._is_of_this_stream(head) else HeadRow()
 
     def measure_settled_with_head(
         self, measure: Callable[[StreamCut | None], T], published_by: float = 0.0

@@ -170,9 +170,9 @@ def _check_past(timestamp: int, shown: str) -> None:
 def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
-    cut, newest = log.tail(lambda until: until or measure_tail(pravega, stream))
-    version = log.version(newest)
-    return Point(cut, newest if version is not None and version.cut == cut else None)
+    cut, head = log.tail(lambda until: until or measure_tail(pravega, stream))
+    version = log.version(head.version)
+    return Point(cut, head.version if version is not None and version.cut == cut else None)
 
 
 def create_tag(

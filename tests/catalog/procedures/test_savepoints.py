@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,7 +102,8 @@ def test_an_upgrade_and_the_way_back_to_another_table(warming: Warming) -> None:
         warming.run(3, again)
         assert warming.written(again) == [5, 6]
     refusal = warming.refused(warming.restore, into=f"{warming.namespace}.again")
-    assert f"query {saved.query} (up to micro-batch 1) has written to stream {warming.namespace}/again" in refusal
+    assert f"Stream {warming.namespace}/again was written to since the savepoint" in refusal
+    assert f"by query {saved.query} (up to micro-batch 1)." in refusal
 
 
 def test_what_was_written_since_is_fenced_or_doubled_by_name(warming: Warming) -> None:
@@ -110,7 +114,9 @@ def test_what_was_written_since_is_fenced_or_doubled_by_name(warming: Warming) -
     warming.run(2)
     refusal = warming.refused(warming.restore)
     assert "PRAVEGA_QUERY_FENCED" in refusal and f"query {saved.query} (up to micro-batch 1)" in refusal
-    assert f"VERSION AS OF {saved.version}" in refusal and "on_conflict => 'rewind'" in refusal
+    first = f"SELECT * FROM pravega.{warming.namespace}.warm VERSION AS OF '{saved.stream_cut}'"
+    assert first in refusal and "on_conflict => 'rewind'" in refusal
+    assert warming.spark.sql(first).collect() == [Row(id=5, celsius=5.0)]
     assert "'on_conflict' => 'skip' is not valid" in warming.refused(warming.restore, on_conflict="skip")
     assert not list(Path(warming.directory).glob("checkpoint.*"))
     restored = warming.restore(on_conflict="REWIND")
@@ -133,7 +139,60 @@ def test_another_query_that_took_its_place_is_a_conflict(warming: Warming) -> No
     warming.measure(6)
     warming.run(6, checkpoint=other)
     id = json.loads(Path(other, "metadata").read_text())["id"]
-    assert f"query {id} (up to micro-batch 0) has written" in warming.refused(warming.restore)
+    assert (
+        f"written to since the savepoint {warming.savepoint} by query {id} (up to micro-batch 0)."
+        in warming.refused(warming.restore)
+    )
+    query = json.loads(Path(warming.checkpoint, "metadata").read_text())["id"]
+    refusal = warming.refused(warming.restore, checkpoint=other, on_conflict="rewind")
+    assert f"is that of another query. Name the checkpoint of query {query}" in refusal
+    assert Path(other, "metadata").exists() and not list(warming.directory.glob("*.until-*"))
+
+
+def test_a_checkpoint_that_is_none_is_left_where_it_is(warming: Warming) -> None:
+    """A directory of other files, one that is empty, and what lies in the savepoint itself."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    parent, inside, empty = str(warming.directory), f"{warming.savepoint}/checkpoint", warming.directory / "empty"
+    assert f"'checkpoint' => '{parent}' is no checkpoint" in warming.refused(warming.restore, checkpoint=parent)
+    assert "is that of a savepoint" in warming.refused(warming.restore, checkpoint=inside)
+    assert "is no checkpoint" in warming.refused(warming.restore, checkpoint=warming.savepoint)
+    within = warming.refused(warming.save, savepoint=f"{warming.checkpoint}/savepoint")
+    assert f"cannot copy {warming.checkpoint}: " in within
+    empty.mkdir()
+    assert f"cannot be renamed to {empty}, which must not exist" in warming.refused(
+        warming.restore, checkpoint=str(empty)
+    )
+    assert list(empty.iterdir()) == []
+    assert warming.restore().conflict is None
+    Path(warming.checkpoint, ".metadata.crc").unlink()  # the checksum of the local file system
+    Path(warming.checkpoint, "metadata").write_text("[]")
+    assert "is no checkpoint" in warming.refused(warming.save, savepoint=f"{warming.savepoint}-2")
+
+
+def test_a_checkpoint_that_cannot_be_replaced_is_named(warming: Warming) -> None:
+    """Something takes its place between the two renames, as often as it takes to be quick enough."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    checkpoint, ended = Path(warming.checkpoint), threading.Event()
+
+    def take_its_place() -> None:
+        while not ended.is_set():
+            with suppress(FileExistsError):
+                checkpoint.mkdir()
+
+    thread = threading.Thread(target=take_its_place)
+    thread.start()
+    try:
+        refusal = warming.refused(lambda: [warming.restore() for _ in range(100)])
+    finally:
+        ended.set()
+        thread.join()
+    assert f"cannot be renamed to {checkpoint}, which must not exist" in refusal
+    [replaced] = re.findall(rf"cannot move ({checkpoint}\.until-\d+)", refusal)
+    assert Path(replaced, "metadata").exists() and list(checkpoint.iterdir()) == []
 
 
 def test_a_query_without_transactions_may_double(warming: Warming) -> None:
@@ -148,6 +207,34 @@ def test_a_query_without_transactions_may_double(warming: Warming) -> None:
     warming.restore(on_conflict="rewind")
     warming.run(3, **{"write-mode": "at-least-once"})
     assert warming.written() == [5, 6, 6]
+
+
+def test_rows_beside_the_transactions_of_a_query_may_double(warming: Warming) -> None:
+    """Those of other INSERTs cannot, as transactions that the query did not write."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    table = f"pravega.{warming.namespace}.warm"
+    warming.spark.sql(f"INSERT INTO {table} VALUES (7, 7)")
+    assert (warming.restore().conflict, warming.restore().rows_since) == (None, 1)
+    warming.measure(6)
+    warming.run(3, **{"write-mode": "at-least-once"})
+    assert warming.written() == [5, 6, 7]
+    assert "by a writer that leaves no trace in the ledger" in warming.refused(warming.restore)
+    warming.spark.sql(f"INSERT INTO {table} VALUES (8, 8)")
+    assert "by a writer that leaves no trace in the ledger" in warming.refused(warming.restore)
+
+
+def test_a_table_that_forgot_a_query_is_no_conflict(warming: Warming) -> None:
+    warming.measure(5)
+    warming.run(3)
+    saved = warming.save()
+    arguments = f"'{warming.namespace}.warm', query => '{saved.query}', batch => {saved.batch}"
+    warming.spark.sql(f"CALL pravega.system.reset_query({arguments})")
+    assert warming.restore().conflict is None
+    warming.measure(6)
+    warming.run(3)
+    assert warming.written() == [5, 6]
 
 
 def test_a_micro_batch_that_the_checkpoint_has_not_completed(warming: Warming) -> None:
@@ -179,9 +266,19 @@ def test_savepoints_are_listed_once_they_are_whole(warming: Warming) -> None:
     assert warming.call("list_savepoints", directory=directory) == [first, second]
     assert "is no savepoint, because it has no savepoint.json" in warming.refused(warming.restore, savepoint=str(third))
     assert "savepoint that was not finished" in warming.refused(warming.save, savepoint=str(third))
-    (third / ".savepoint.json.crc").unlink()  # the checksum of the local file system
     (third / "savepoint.json").write_text("{}")
-    assert "half is damaged" in warming.refused(warming.restore, savepoint=str(third))
+    assert warming.call("list_savepoints", directory=directory) == [first, second]
+    (third / ".savepoint.json.crc").unlink()  # the checksum of the local file system
+    whole = json.loads(Path(first.savepoint, "savepoint.json").read_text())
+    for damage in (
+        "no JSON",
+        "{}",
+        json.dumps({**whole, "ledger": {"query": "{}"}}),
+        json.dumps({**whole, "stream_cut": "x"}),
+    ):
+        (third / "savepoint.json").write_text(damage)
+        assert f"{third}/savepoint.json is damaged" in warming.refused(warming.restore, savepoint=str(third))
+        assert warming.call("list_savepoints", directory=directory) == [first, second]
     assert warming.call("list_savepoints", directory=str(warming.directory / "nowhere")) == []
 
 
@@ -192,7 +289,8 @@ def test_names_that_are_wrong(warming: Warming) -> None:
     assert f"'checkpoint' => '{nowhere}' is no checkpoint" in warming.refused(warming.save, checkpoint=nowhere)
     assert "There is no table" in warming.refused(warming.save, into=f"{warming.namespace}.wamr")
     assert "'savepoint' => 'first' is not an absolute path" in warming.refused(warming.save, savepoint="first")
-    assert "'savepoint' has a password" in warming.refused(warming.save, savepoint="s3a://me:secret@bucket/first")
+    for password in ("secret", "sec/ret"):
+        assert "has a password" in warming.refused(warming.save, savepoint=f"s3a://me:{password}@bucket/first")
     unknown = warming.refused(warming.save, savepoint="nofs://bucket/first")
     assert "The driver cannot list nofs://bucket/first: No FileSystem for scheme" in unknown
     assert f"'savepoint' => '{nowhere}' is no savepoint" in warming.refused(warming.restore, savepoint=nowhere)

@@ -162,8 +162,10 @@ def test_a_query_is_stopped_with_a_savepoint_and_goes_back_to_it(halls: Halls, t
     wait_for(lambda: halls.written() == [*doubles(1, 2), ("3", "9")])
     with pytest.raises(SqlError, match=f"belongs to the query '{halls.name}', which is RUNNING"):
         call("restore_savepoint", f"savepoint => '{savepoint}'")
-    halls.stop()
-    with pytest.raises(SqlError, match=rf"PRAVEGA_QUERY_FENCED.* query {query} \(up to micro-batch 1\) has written"):
+    advice = f"was stopped, but has no savepoint. Call create_savepoint, with checkpoint => '{halls.checkpoint}'"
+    with pytest.raises(SqlError, match=advice):
+        call("stop_query", f"name => '{halls.name}', savepoint => '{halls.checkpoint}/within'")
+    with pytest.raises(SqlError, match=rf"PRAVEGA_QUERY_FENCED.* by query {query} \(up to micro-batch 1\)\."):
         call("restore_savepoint", f"savepoint => '{savepoint}'")
     again = f"{halls.scope}.again"
     halls.sql.run(f"CREATE TABLE {again} (id BIGINT, twice BIGINT) USING pravega")

@@ -1,10 +1,12 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.DriverStep;
+import io.github.pysparkpravega.Requests.TasksDone;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
@@ -20,26 +22,29 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 final class DriverSteps {
   private DriverSteps() {}
 
-  /** Takes a step and returns the answer to it, an empty text if there is none or no such file. */
-  static String take(DriverStep step) {
-    SparkSession session = SparkSession.active();
-    try {
-      if (!step.kind().equals("claim")) {
-        return take(step, new Path(step.subject()), session.sessionState().newHadoopConf());
+  /** Takes steps until one fails, and returns the answers: an empty text to one without, or if there is no such file. */
+  static TasksDone take(String pending, List<DriverStep> steps) {
+    List<String> answers = new ArrayList<>();
+    for (DriverStep step : steps) {
+      try {
+        answers.add(take(step, new Path(step.subject()), SparkSession.active()));
+      } catch (IOException | RuntimeException e) {
+        return new TasksDone(pending, answers,
+            "The driver cannot " + step.kind() + " " + step.subject() + ": " + e.getMessage() + ".");
       }
-      if (session.sharedState().activeStreamingQueries().containsKey(UUID.fromString(step.subject()))) {
-        throw new IOException("it is running. Stop the query first");
-      }
-      return "";
-    } catch (IOException | RuntimeException e) {
-      throw PravegaException.unchecked(new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "The driver cannot "
-          + step.kind() + " " + step.subject() + ": " + e.getMessage() + ". Nothing more was done.", e));
     }
+    return new TasksDone(pending, answers, null);
   }
 
-  private static String take(DriverStep step, Path path, Configuration conf) throws IOException {
+  private static String take(DriverStep step, Path path, SparkSession session) throws IOException {
+    Configuration conf = session.sessionState().newHadoopConf();
     FileSystem files = path.getFileSystem(conf);
     switch (step.kind()) {
+      case "claim" -> {
+        if (session.sharedState().activeStreamingQueries().containsKey(UUID.fromString(step.subject()))) {
+          throw new IOException("it is running. Stop the query first");
+        }
+      }
       case "list" -> {
         return !files.exists(path) ? "" : Arrays.stream(files.listStatus(path)).map(file -> file.getPath().getName())
             .sorted().collect(Collectors.joining("\n"));
@@ -58,19 +63,27 @@ final class DriverSteps {
       }
       case "copy" -> {
         Path target = new Path(step.text());
-        String before = files.getContentSummary(path).toString();
-        FileUtil.copy(files, path, target.getFileSystem(conf), target, false, false, conf);
-        if (!before.equals(files.getContentSummary(path).toString())) {
-          throw new IOException("it has changed meanwhile, so its query is running. Stop the query first");
+        String before = measure(files, path);
+        FileSystem others = target.getFileSystem(conf);
+        if (!FileUtil.copy(files, path, others, target, false, false, conf)
+            || !before.equals(measure(files, path)) || !before.equals(measure(others, target))) {
+          throw new IOException("it has changed meanwhile, or the copy " + target + " is not whole: it had " + before
+              + ". If its query is running, stop that first");
         }
       }
       case "move" -> {
-        if (!files.rename(path, new Path(step.text()))) {
-          throw new IOException("it cannot be renamed to " + step.text());
+        Path target = new Path(step.text());
+        if (files.exists(target) || !files.rename(path, target)) { // HDFS would move it into an existing directory
+          throw new IOException("it cannot be renamed to " + target + ", which must not exist");
         }
       }
       default -> throw new IllegalArgumentException("this adapter has no such step");
     }
     return "";
+  }
+
+  private static String measure(FileSystem files, Path path) throws IOException {
+    var content = files.getContentSummary(path);
+    return content.getFileCount() + " files of " + content.getLength() + " bytes";
   }
 }

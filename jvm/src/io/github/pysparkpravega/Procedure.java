@@ -110,9 +110,8 @@ final class Procedure implements LineProcedure {
     QueryFacts facts = query == null ? null : RunningQueries.describe(service, query);
     MetadataRows answer = call(given, facts, null);
     while (answer.pending() != null) {
-      List<String> done = answer.steps() == null ? PravegaScan.search(answer.tasks())
-          : answer.steps().stream().map(DriverSteps::take).toList();
-      answer = call(given, facts, new TasksDone(answer.pending(), done));
+      answer = call(given, facts, answer.steps() != null ? DriverSteps.take(answer.pending(), answer.steps())
+          : new TasksDone(answer.pending(), PravegaScan.search(answer.tasks()), null));
     }
     JsonNode rows = answer.rows();
     Scan result = new RowsOfService(describe().schema(), () -> rows);

@@ -66,7 +66,7 @@ interface Requests {
       implements Request<ProcedureDescription> {}
   record QueryFacts(String server, String spark, boolean ownConf, boolean streaming, StructType schema,
       Map<String, String> settings, String catalog, String[] namespace) {}
-  record TasksDone(String pending, List<String> rows) {}
+  record TasksDone(String pending, List<String> rows, @OrNull String error) {}
   record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts,
       @OrNull TasksDone done) implements Request<MetadataRows> {}
 
