@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.tables.test_debezium import create_stream, write
@@ -84,7 +85,7 @@ class Plant:
 def catalog_with(spark: SparkSession, cluster: ClusterInfo, **more: str) -> Iterator[str]:
     """Add a catalog to the session."""
     name = f"c{uuid4().hex}"
-    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": None}
+    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
     configure(SparkSession.builder, catalog=name, **uris, **more).getOrCreate()
     try:
         yield name
@@ -121,6 +122,24 @@ def test_avro_events_of_several_schemas(plant: Plant) -> None:
     made = plant.rows(f"SHOW CREATE TABLE {table}")[0][0]
     assert "'framing' = 'confluent'" in made and plant.uri not in made
     plant.refused(f"INSERT INTO {table} VALUES (3, 'a', 'n')", "'framing'='confluent', which can only be read")
+
+
+def test_pravegas_registry_is_not_asked_for_confluents_ids(plant: Plant) -> None:
+    """A group of the stream's name has another schema under the same id."""
+    id = plant.id(V1)
+    table = plant.stream("readings", avro_event(id, V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    registry = plant.pravega.registry(plant.scope)
+    registry.create_group("readings", GroupProperties("Avro", Compatibility("AllowAny")))
+    fields = [{"name": "id", "type": "long"}, {"name": "kind", "type": "string"}]
+    ids, number = [-1], 0
+    while max(ids) < id:
+        other = {**V1, "fields": [*fields, {"name": f"n{number}", "type": "int", "default": 0}]}
+        version = registry.add_schema("readings", SchemaInfo.of_text("plant.Reading", "Avro", json.dumps(other)))
+        ids.append(registry.encoding_id("readings", version))
+        number += 1
+    assert id in ids
+    assert plant.rows(f"SELECT id, kind, _encoding_id, _schema_version FROM {table}") == [(1, "a", id, None)]
 
 
 def test_a_stream_reads_schemas_that_are_registered_while_it_runs(plant: Plant, tmp_path: Path) -> None:
