@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError, PravegaError, SchemaNotFoundError
+import httpx
+
+from pyspark_pravega import errors
 
 from ..config import ClientConfig
 from ..credentials import Credentials
@@ -14,6 +17,23 @@ from .registry_types import Encoding, SchemaInfo, VersionInfo
 
 _encodings: dict[tuple[str | None, Credentials | None, int], Encoding] = {}
 """What ids stand for at an address, as a login may read it. A registry never gives an id another meaning."""
+_UNKNOWN_ID = re.compile(r'"error_code"\s*:\s*40403\b')
+"""What its answer has for an id that it never gave out. A 404 of a server in its stead says nothing about ids."""
+
+
+class _Requests(RegistryRequests):
+    kind, advice = "Confluent's registry", ""
+
+    def refuse(self, response: httpx.Response, request: Request) -> errors.PravegaError:
+        status = response.status_code
+        if status == 404 and _UNKNOWN_ID.search(response.text):
+            return errors.SchemaNotFoundError("it has no schema with this id")
+        reason = f"it answered {status} ({response.reason_phrase}); check the address, and 'confluent.username'"
+        if refusal := {401: errors.AuthenticationError, 403: errors.PermissionDeniedError}.get(status):
+            return refusal(reason)
+        error = errors.RegistryError(reason)
+        error.status = status
+        return error
 
 
 class ConfluentRegistry:
@@ -22,7 +42,7 @@ class ConfluentRegistry:
     def __init__(self, config: ClientConfig) -> None:
         """Send nothing yet. Raises InvalidOptionError if there is no address."""
         self._key = config.confluent_uri, config.confluent_credentials
-        self._requests = RegistryRequests(config.at_confluent(), None, FirstContact())
+        self._requests = _Requests(config.at_confluent(), None, FirstContact())
         self.close = self._requests.close
 
     def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
@@ -31,23 +51,21 @@ class ConfluentRegistry:
         Raises InvalidSchemaError for a schema that refers to others, and the errors of `SchemaRegistry`.
         """
         if id >> 31:
-            raise SchemaNotFoundError(f"no registry gives out the id {id}")
+            raise errors.SchemaNotFoundError(f"no registry gives out the id {id}")
         key = (*self._key, id)
         if key not in _encodings:
             try:
-                _encodings[key] = self._requests.ask(
-                    Request("GET", f"/schemas/ids/{id}"), lambda reply: _read(reply, id)
-                )
-            except PravegaError as error:
-                reason = "its user may not read it" if isinstance(error, PermissionDeniedError) else error.message
-                error.message = f"asking {key[0]}, the 'confluent.registry-uri', for schema {id}: {reason}"
+                request = Request("GET", f"/schemas/ids/{id}")
+                _encodings[key] = self._requests.ask(request, lambda reply: _read(reply, id))
+            except errors.PravegaError as error:
+                error.message = f"asking {key[0]}, the 'confluent.registry-uri', for schema {id}: {error.message}"
                 raise
         return _encodings[key]
 
 
 def _read(reply: Any, id: int) -> Encoding:
     if names := [reference["name"] for reference in reply.get("references") or ()]:
-        raise InvalidSchemaError(
+        raise errors.InvalidSchemaError(
             f"it refers to other schemas ({', '.join(names)}), which nobody looks up; register one that has them in it"
         )
     format = reply.get("schemaType", "AVRO").capitalize()  # as Pravega's registry writes AVRO, JSON and PROTOBUF

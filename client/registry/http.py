@@ -244,6 +244,10 @@ def _name_needed_permission(namespace: str | None, group: str | None, right: Rig
 class RegistryRequests:
     """Sends requests about one namespace (None is the default one) and keeps the connections."""
 
+    kind = "the schema registry"
+    advice = ". A registry whose own Pravega user lacks rights runs without ever opening its port; its log says so"
+    """What messages call it, and what they add if it is unreachable."""
+
     def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact) -> None:
         if config.registry_uri is None:
             raise InvalidOptionError(
@@ -316,14 +320,18 @@ class RegistryRequests:
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
         if response.status_code in UNAVAILABLE_STATUS:
             raise ServerUnavailableError(
-                f"the schema registry at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
+                f"{self.kind} at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
             )
         if response.is_success:
             return response
-        raise make_refusal(response, self.endpoint, request, self._namespace)
+        raise self.refuse(response, request)
+
+    def refuse(self, response: httpx.Response, request: Request) -> PravegaError:
+        """Make the error for a status that is not a success."""
+        return make_refusal(response, self.endpoint, request, self._namespace)
 
     def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
-        name = f"the schema registry at {self.endpoint}"
+        name = f"{self.kind} at {self.endpoint}"
         if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
             return ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
@@ -343,8 +351,7 @@ class RegistryRequests:
             return failure
         why = describe_unreached(error)
         unavailable = ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
-            "Pravega user lacks rights runs without ever opening its port; its log says so"
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs{self.advice}"
         )
         unavailable.unreached = None if why is None else Unreached(name, why)
         return unavailable

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import fastavro
+import httpx
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -196,10 +197,12 @@ def test_what_cannot_be_read_is_named(plant: Plant) -> None:
     assert register(plant.uri, subject, {"type": "record", "name": "Kind", "namespace": "plant", "fields": []}) == plain
     referring = plant.id(other, references=[{"name": "plant.Kind", "subject": subject, "version": 1}])
     unknown = referring + 1000
+    answer = httpx.get(f"{plant.uri}/schemas/ids/{unknown}", trust_env=False)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
     table = plant.stream("readings", avro_event(known, V1, {"id": 1, "kind": "a"}))
     plant.create(table, "avro")
     plant.append("readings", frame(unknown, b"\2\0"), frame(json_id, b"{}"), frame(referring, b""), b"\1\0\0\0\1")
-    plant.refused(f"SELECT id FROM {table}", f"its encoding id {unknown} is not in the schema registry")
+    plant.refused(f"SELECT id FROM {table}", f"its encoding id {unknown} is not in Confluent's registry")
     read = plant.spark.read.option("mode", "PERMISSIVE").table(table).select("id", "_error", "_encoding_id")
     errors = [(row._encoding_id, row._error) for row in read.where("id IS NULL").orderBy("_offset").collect()]
     assert [id for id, _ in errors] == [unknown, json_id, referring, None]
@@ -211,6 +214,30 @@ def test_what_cannot_be_read_is_named(plant: Plant) -> None:
     plant.refused(create % "protobuf", "only with avro, json, debezium-avro")
     plant.append("empty", frame(json_id, b"{}"))
     plant.refused(create % "avro", "PRAVEGA_INVALID_SCHEMA", "object")
+
+
+def test_another_servers_404_is_no_unknown_id(plant: Plant, cluster: ClusterInfo) -> None:
+    """It ends a query, which would leave out good events otherwise. What needs no schema is read."""
+    id = plant.id(V1)
+    table = plant.stream("readings", avro_event(id, V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    uri = plant.uri.replace("ccompat", "nothing")
+    with catalog_with(plant.spark, cluster, confluent_registry_uri=uri) as name:
+        detour = f"{name}.`{plant.scope}`.readings"
+        with pytest.raises(PySparkException, match="it answered 404") as caught:
+            plant.spark.read.option("mode", "DROPMALFORMED").table(detour).collect()
+        assert "PRAVEGA_SCHEMA_REGISTRY_ERROR" in str(caught.value) and uri in str(caught.value)
+        assert plant.rows(f"SELECT _encoding_id, _schema_version FROM {detour}") == [(id, None)]
+
+
+def test_the_framing_of_a_table_stays(plant: Plant) -> None:
+    table = plant.stream("readings", avro_event(plant.id(V1), V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    other = f"{plant.catalog}.`{plant.scope}`.others"
+    plant.spark.sql(f"CREATE TABLE {other} (id INT) USING pravega TBLPROPERTIES ('format'='avro')")
+    for each, framing in ((other, "confluent"), (table, "registry"), (table, "none")):
+        alter = f"ALTER TABLE {each} SET TBLPROPERTIES ('framing'='{framing}')"
+        plant.refused(alter, "'framing' is fixed when such a table is created")
 
 
 def test_the_login_and_a_registry_that_does_not_answer(plant: Plant, cluster: ClusterInfo) -> None:
@@ -230,7 +257,8 @@ def test_the_login_and_a_registry_that_does_not_answer(plant: Plant, cluster: Cl
         assert foreign.logins == ["Basic " + b64encode(b"key:s3cret").decode()]
     assert "s3cret" not in text and foreign.logins[0].split()[1] not in text
     with catalog_with(plant.spark, cluster, confluent_registry_uri=uri, retry_timeout="1s") as name:
-        plant.refused(create.format(name, plant.scope), "PRAVEGA_SERVER_UNAVAILABLE", uri)
+        text = plant.refused(create.format(name, plant.scope), "PRAVEGA_SERVER_UNAVAILABLE", uri)
+        assert "cannot reach Confluent's registry" in text and "Pravega user" not in text
     with catalog_with(plant.spark, cluster) as name:
         plant.refused(create.format(name, plant.scope), "'confluent.registry-uri'")
     with catalog_with(plant.spark, cluster, confluent_username="key") as name:
