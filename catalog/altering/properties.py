@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, check_unused, read_table_settings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import is_change_format, list_key_columns
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -89,6 +89,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
             settings = replace(settings, configuration=tagged)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
+        check_unused(settings.framing, options)
         if any(o.find_option(str(change.property)) is o.DEAD_LETTER for change in changes):
             make_target_of_table(catalog.pravega, bad_events)
         policy_asked = any(str(change.property).lower() == o.COMPATIBILITY.key for change in changes)
