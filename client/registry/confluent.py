@@ -17,33 +17,29 @@ from .registry_types import Encoding, SchemaInfo, VersionInfo
 
 _encodings: dict[tuple[str | None, Credentials | None, int], Encoding] = {}
 """What ids stand for at an address, as a login may read it. A registry never gives an id another meaning."""
-_UNKNOWN_ID = re.compile(r'"error_code"\s*:\s*40403\b')
-"""What its answer has for an id that it never gave out. A 404 of a server in its stead says nothing about ids."""
 
 
-class _Requests(RegistryRequests):
+class ConfluentRegistry(RegistryRequests):
+    """The schemas of one registry. It can do what readers of events need of a `SchemaRegistry`."""
+
     kind, advice = "Confluent's registry", ""
+
+    def __init__(self, config: ClientConfig) -> None:
+        """Send nothing yet. Raises InvalidOptionError if there is no address."""
+        self._key = config.confluent_uri, config.confluent_credentials
+        super().__init__(config.at_confluent(), None, FirstContact())
 
     def refuse(self, response: httpx.Response, request: Request) -> errors.PravegaError:
         status = response.status_code
-        if status == 404 and _UNKNOWN_ID.search(response.text):
-            return errors.SchemaNotFoundError("it has no schema with this id")
-        reason = f"it answered {status} ({response.reason_phrase}); check the address, and 'confluent.username'"
+        # Without this code, a 404 is from another server, which says nothing about ids.
+        if status == 404 and re.search(r'"error_code"\s*:\s*40403\b', response.text):
+            return errors.SchemaNotFoundError("it has no such schema, so declare the columns of a new table")
+        reason = f"it answered {status}; check the address and the login, which sessions of 'security.user-logins' lack"
         if refusal := {401: errors.AuthenticationError, 403: errors.PermissionDeniedError}.get(status):
             return refusal(reason)
         error = errors.RegistryError(reason)
         error.status = status
         return error
-
-
-class ConfluentRegistry:
-    """The schemas of one registry. It can do what readers of events need of a `SchemaRegistry`."""
-
-    def __init__(self, config: ClientConfig) -> None:
-        """Send nothing yet. Raises InvalidOptionError if there is no address."""
-        self._key = config.confluent_uri, config.confluent_credentials
-        self._requests = _Requests(config.at_confluent(), None, FirstContact())
-        self.close = self._requests.close
 
     def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
         """Return the schema with an id, without a version, as it has one in each subject; a process asks once.
@@ -55,8 +51,7 @@ class ConfluentRegistry:
         key = (*self._key, id)
         if key not in _encodings:
             try:
-                request = Request("GET", f"/schemas/ids/{id}")
-                _encodings[key] = self._requests.ask(request, lambda reply: _read(reply, id))
+                _encodings[key] = self.ask(Request("GET", f"/schemas/ids/{id}"), lambda reply: _read(reply, id))
             except errors.PravegaError as error:
                 error.message = f"asking {key[0]}, the 'confluent.registry-uri', for schema {id}: {error.message}"
                 raise

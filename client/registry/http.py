@@ -162,49 +162,6 @@ class Request:
         return cls(method, path, body=body, group=group, right=right)
 
 
-def make_refusal(response: httpx.Response, endpoint: Endpoint, request: Request, namespace: str | None) -> PravegaError:
-    """Make the error for a status that is not a success."""
-    status, group, right = response.status_code, request.group, request.right
-    reason = _read_reason(response)
-    path = response.request.url.path
-    if group is None:
-        target = "the schema registry"
-    else:
-        target = f"the schema group '{group}' of " + (
-            "the default namespace" if namespace is None else f"namespace '{namespace}'"
-        )
-    if status == 401:
-        return AuthenticationError(
-            "the schema registry knows no such user, or the password is wrong"
-            + (f" ({target})" if group is not None else "")
-            + "; check the credentials, and give them in the same place as its address"
-        )
-    if status == 403:
-        return PermissionDeniedError(
-            f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
-        )
-    if status == 404 and path.endswith("/v1/groups"):
-        return ProtocolError(f"the server at {endpoint} is not a schema registry; check the address")
-    if status == 404:
-        return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
-    if status == 409:
-        if right is Right.CREATE:
-            return SchemaExistsError(f"{target} already exists")
-        if right is Right.ADD_SCHEMA:
-            return IncompatibleSchemaError(
-                f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
-                f"group takes only one type{reason}"
-            )
-        return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
-    if status in (400, 417) and right is Right.ADD_SCHEMA:
-        what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
-        return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
-    error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
-    error.status = status
-    error.group = group
-    return error
-
-
 UNAVAILABLE_STATUS = (502, 503, 504)
 """The answers of a proxy whose registry is unreachable; like no answer, they are a ServerUnavailableError."""
 
@@ -328,7 +285,43 @@ class RegistryRequests:
 
     def refuse(self, response: httpx.Response, request: Request) -> PravegaError:
         """Make the error for a status that is not a success."""
-        return make_refusal(response, self.endpoint, request, self._namespace)
+        status, group, right, namespace = response.status_code, request.group, request.right, self._namespace
+        reason, path = _read_reason(response), response.request.url.path
+        if group is None:
+            target = "the schema registry"
+        else:
+            target = f"the schema group '{group}' of " + (
+                "the default namespace" if namespace is None else f"namespace '{namespace}'"
+            )
+        if status == 401:
+            return AuthenticationError(
+                "the schema registry knows no such user, or the password is wrong"
+                + (f" ({target})" if group is not None else "")
+                + "; check the credentials, and give them in the same place as its address"
+            )
+        if status == 403:
+            return PermissionDeniedError(
+                f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
+            )
+        if status == 404 and path.endswith("/v1/groups"):
+            return ProtocolError(f"the server at {self.endpoint} is not a schema registry; check the address")
+        if status == 404:
+            return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
+        if status == 409:
+            if right is Right.CREATE:
+                return SchemaExistsError(f"{target} already exists")
+            if right is Right.ADD_SCHEMA:
+                return IncompatibleSchemaError(
+                    f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
+                    f"group takes only one type{reason}"
+                )
+            return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
+        if status in (400, 417) and right is Right.ADD_SCHEMA:
+            what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
+            return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
+        error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
+        error.status, error.group = status, group
+        return error
 
     def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
         name = f"{self.kind} at {self.endpoint}"

@@ -24,7 +24,6 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OFFSET, RAW
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
-from ..tables.table_settings import CONFLUENT
 from .counts import Counts, make_null_counts
 from .dead_letter_stream import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
@@ -358,7 +357,7 @@ class SliceDecoder:
                 raise NotImplementedError(f"no values are made for the hidden column {name}")
 
     def _ids(self, name: str, chosen: _ChosenEvents, rows: EventPositions) -> pa.Array:
-        if chosen.ids is None or (name == "_schema_version" and self._plan.table.framing == CONFLUENT):
+        if chosen.ids is None or (name == "_schema_version" and self._plan.table.framing != "registry"):
             return pa.nulls(len(rows), pa.int32())  # an id of Confluent's has a version in each of its subjects
         ids = chosen.ids[rows]
         if name == "_encoding_id":
