@@ -89,17 +89,10 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         parse_controller_uri(self.controller_uri)
-        if self.registry_uri is not None:
-            _check_registry_uri(self.registry_uri)
-            is_plain = urlsplit(self.registry_uri).scheme == "http"
-            if is_plain and self.tls and self.effective_registry_credentials and not self.allow_plain_registry:
-                raise InvalidOptionError(
-                    f"the schema registry address '{self.registry_uri}' would send the login in the clear, while the "
-                    "controller is reached by TLS; give an https:// address, or set "
-                    "'security.allow-plain-registry' to true"
-                )
-        if self.confluent_uri is not None:
-            self.at_confluent()
+        _check_registry(self, "schema registry", self.registry_uri, self.effective_registry_credentials)
+        _check_registry(self, "'confluent.registry-uri'", self.confluent_uri, self.confluent_credentials)
+        if self.confluent_uri is None and self.confluent_credentials is not None:
+            raise InvalidOptionError("'confluent.username' needs 'confluent.registry-uri'; set both or neither")
         for name in ("request_timeout", "retry_timeout"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
@@ -129,7 +122,7 @@ class ClientConfig:
         if self.confluent_uri is None:
             raise InvalidOptionError("'confluent.registry-uri' is not set; set it in the catalog's conf")
         uri, login = self.confluent_uri, self.confluent_credentials
-        return replace(self, registry_uri=uri, registry_credentials=login, credentials=None, confluent_uri=None)
+        return replace(self, registry_uri=uri, registry_credentials=login, credentials=None)
 
 
 def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
@@ -183,7 +176,9 @@ def _parse_endpoint(part: str, uri: str, example: str) -> Endpoint:
     return Endpoint(host, int(port_text))
 
 
-def _check_registry_uri(uri: str) -> None:
+def _check_registry(config: ClientConfig, name: str, uri: str | None, login: Credentials | None) -> None:
+    if uri is None:
+        return
     example = "an address looks like http://localhost:9092 or https://host:9092"
     try:
         parts = urlsplit(uri)
@@ -192,7 +187,12 @@ def _check_registry_uri(uri: str) -> None:
         host, port, parts = None, None, urlsplit("")
     if "@" in uri:
         raise InvalidOptionError(
-            "the schema registry address must not hold a user name or password; give credentials instead; " + example
+            f"the {name} address must not hold a user name or password; give credentials instead; {example}"
         )
     if parts.scheme not in ("http", "https") or not host or port == 0 or parts.query or parts.fragment:
-        raise InvalidOptionError(f"the schema registry address '{uri}' is not an http or https address; {example}")
+        raise InvalidOptionError(f"the {name} address '{uri}' is not an http or https address; {example}")
+    if parts.scheme == "http" and config.tls and login and not config.allow_plain_registry:
+        raise InvalidOptionError(
+            f"the {name} address '{uri}' would send the login in the clear, while the controller is reached by TLS; "
+            "give an https:// address, or set 'security.allow-plain-registry' to true"
+        )

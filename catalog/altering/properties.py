@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.datasource.tables.table_settings import TableSettings, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, check_unused, read_table_settings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import is_change_format, list_key_columns
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -89,6 +89,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
             settings = replace(settings, configuration=tagged)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
+        check_unused(settings.framing, options)
         if any(o.find_option(str(change.property)) is o.DEAD_LETTER for change in changes):
             make_target_of_table(catalog.pravega, bad_events)
         policy_asked = any(str(change.property).lower() == o.COMPATIBILITY.key for change in changes)
@@ -185,7 +186,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
 
     A writer without headers, such as a Java serializer that is configured like this, still registers its schema.
     """
-    registered = find_format(table.format).registry_format is not None
+    registered = find_format(table.format).registry_format is not None and CONFLUENT not in (framing, table.framing)
     if not registered or is_change_format(table.format) or table.schema_version is None:
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     for piece in drop_empty(measure_segments(pravega, table.stream)):

@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
-from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, check_unused, read_table_settings
 from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import shorten
 from pyspark_pravega.formats.avro.format import ANY_NAME
@@ -72,6 +72,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise errors.InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
     settings = read_table_settings(options)
+    check_unused(settings.framing, options)
     writer, text, is_confluent = find_format(settings.format), "", settings.framing == CONFLUENT
     has_schemas = is_confluent or find_kind_with_format(settings.format).columns_in_events
     if has_schemas and not columns.fields and request.adopt:

@@ -118,7 +118,7 @@ def _is_conf_of_driver(conf: Mapping[str, str]) -> bool:
 def _connect(options: o.Options, login: UserLogin | None) -> Pravega:
     config = read_client_config(options)
     if login is not None:
-        config = replace(config, credentials=login.credentials)
+        config = replace(config, credentials=login.credentials, confluent_credentials=None)
     return connect(config, first_contact=read_first_contact(options))
 
 

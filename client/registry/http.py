@@ -162,49 +162,6 @@ class Request:
         return cls(method, path, body=body, group=group, right=right)
 
 
-def make_refusal(response: httpx.Response, endpoint: Endpoint, request: Request, namespace: str | None) -> PravegaError:
-    """Make the error for a status that is not a success."""
-    status, group, right = response.status_code, request.group, request.right
-    reason = _read_reason(response)
-    path = response.request.url.path
-    if group is None:
-        target = "the schema registry"
-    else:
-        target = f"the schema group '{group}' of " + (
-            "the default namespace" if namespace is None else f"namespace '{namespace}'"
-        )
-    if status == 401:
-        return AuthenticationError(
-            "the schema registry knows no such user, or the password is wrong"
-            + (f" ({target})" if group is not None else "")
-            + "; check the credentials, and give them in the same place as its address"
-        )
-    if status == 403:
-        return PermissionDeniedError(
-            f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
-        )
-    if status == 404 and path.endswith("/v1/groups"):
-        return ProtocolError(f"the server at {endpoint} is not a schema registry; check the address")
-    if status == 404:
-        return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
-    if status == 409:
-        if right is Right.CREATE:
-            return SchemaExistsError(f"{target} already exists")
-        if right is Right.ADD_SCHEMA:
-            return IncompatibleSchemaError(
-                f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
-                f"group takes only one type{reason}"
-            )
-        return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
-    if status in (400, 417) and right is Right.ADD_SCHEMA:
-        what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
-        return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
-    error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
-    error.status = status
-    error.group = group
-    return error
-
-
 UNAVAILABLE_STATUS = (502, 503, 504)
 """The answers of a proxy whose registry is unreachable; like no answer, they are a ServerUnavailableError."""
 
@@ -243,6 +200,10 @@ def _name_needed_permission(namespace: str | None, group: str | None, right: Rig
 
 class RegistryRequests:
     """Sends requests about one namespace (None is the default one) and keeps the connections."""
+
+    kind = "the schema registry"
+    advice = ". A registry whose own Pravega user lacks rights runs without ever opening its port; its log says so"
+    """What messages call it, and what they add if it is unreachable."""
 
     def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact) -> None:
         if config.registry_uri is None:
@@ -316,14 +277,54 @@ class RegistryRequests:
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
         if response.status_code in UNAVAILABLE_STATUS:
             raise ServerUnavailableError(
-                f"the schema registry at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
+                f"{self.kind} at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
             )
         if response.is_success:
             return response
-        raise make_refusal(response, self.endpoint, request, self._namespace)
+        raise self.refuse(response, request)
+
+    def refuse(self, response: httpx.Response, request: Request) -> PravegaError:
+        """Make the error for a status that is not a success."""
+        status, group, right, namespace = response.status_code, request.group, request.right, self._namespace
+        reason, path = _read_reason(response), response.request.url.path
+        if group is None:
+            target = "the schema registry"
+        else:
+            target = f"the schema group '{group}' of " + (
+                "the default namespace" if namespace is None else f"namespace '{namespace}'"
+            )
+        if status == 401:
+            return AuthenticationError(
+                "the schema registry knows no such user, or the password is wrong"
+                + (f" ({target})" if group is not None else "")
+                + "; check the credentials, and give them in the same place as its address"
+            )
+        if status == 403:
+            return PermissionDeniedError(
+                f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
+            )
+        if status == 404 and path.endswith("/v1/groups"):
+            return ProtocolError(f"the server at {self.endpoint} is not a schema registry; check the address")
+        if status == 404:
+            return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
+        if status == 409:
+            if right is Right.CREATE:
+                return SchemaExistsError(f"{target} already exists")
+            if right is Right.ADD_SCHEMA:
+                return IncompatibleSchemaError(
+                    f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
+                    f"group takes only one type{reason}"
+                )
+            return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
+        if status in (400, 417) and right is Right.ADD_SCHEMA:
+            what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
+            return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
+        error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
+        error.status, error.group = status, group
+        return error
 
     def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
-        name = f"the schema registry at {self.endpoint}"
+        name = f"{self.kind} at {self.endpoint}"
         if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
             return ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
@@ -343,8 +344,7 @@ class RegistryRequests:
             return failure
         why = describe_unreached(error)
         unavailable = ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
-            "Pravega user lacks rights runs without ever opening its port; its log says so"
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs{self.advice}"
         )
         unavailable.unreached = None if why is None else Unreached(name, why)
         return unavailable

@@ -357,8 +357,8 @@ class SliceDecoder:
                 raise NotImplementedError(f"no values are made for the hidden column {name}")
 
     def _ids(self, name: str, chosen: _ChosenEvents, rows: EventPositions) -> pa.Array:
-        if chosen.ids is None:
-            return pa.nulls(len(rows), pa.int32())
+        if chosen.ids is None or (name == "_schema_version" and self._plan.table.framing != "registry"):
+            return pa.nulls(len(rows), pa.int32())  # an id of Confluent's has a version in each of its subjects
         ids = chosen.ids[rows]
         if name == "_encoding_id":
             return pa.array(ids, pa.int32(), mask=ids < 0)

@@ -22,6 +22,7 @@ from pyspark_pravega.sql import options as o
 
 from .stored_properties import CREATING_KEY, SCHEMA_KEY, describe_stored_table, read_own_properties
 from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_format
+from .table_settings import check_unused
 
 LOG = logging.getLogger(__name__)
 
@@ -224,6 +225,7 @@ def apply_statement_settings(table: StreamTable, columns: StructType, options: o
     for option in o.OPTIONS.values():
         if option.is_known_to(table.format, changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
+    check_unused(table.framing, options)
     if AVRO_SCHEMAS in settings:
         if options.source(o.DEBEZIUM_AVRO_SCHEMAS) is o.Source.QUERY:
             settings[AVRO_SCHEMAS] = read_schemas(settings[AVRO_SCHEMAS])

@@ -145,6 +145,13 @@ def _select_format_settings(options: o.Options, format: Format) -> dict[str, str
     return settings
 
 
+def check_unused(framing: str, options: o.Options) -> None:
+    """Raise InvalidOptionError for an option that is of no use where Confluent's registry has the schemas."""
+    for option in (o.COMPATIBILITY, o.DEBEZIUM_AVRO_SCHEMAS):
+        if framing == CONFLUENT and options.source(option) in (o.Source.PROPERTY, o.Source.QUERY):
+            raise InvalidOptionError(f"'{option.key}' does not apply with 'framing'='{CONFLUENT}'. Leave one out.")
+
+
 def _read_framing(options: o.Options, format: Format) -> str:
     framing, registered = options.get(o.FRAMING), format.registry_format is not None
     if not registered and framing == "registry":

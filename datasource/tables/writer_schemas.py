@@ -30,8 +30,8 @@ class WriterSchemas:
         self._kept: SchemaRegistry | None = None
 
     def ask(self, registry: SchemaRegistry) -> None:
-        """Use this registry until `close`, which leaves it open, instead of its own connection."""
-        self._kept = registry
+        """Use this registry until `close`, which leaves it open, instead of its own connection; not for Confluent's."""
+        self._kept = None if self._is_confluent else registry
 
     def know(self, encoding_id: int, encoding: Encoding) -> None:
         """Note what an id stands for, so that the registry is not asked."""

@@ -223,7 +223,8 @@ class BatchDecoder(ABC):
             try:
                 writer = resolve(encoding_id)
             except SchemaNotFoundError:
-                raise Undecodable(f"its encoding id {encoding_id} is not in the schema registry") from None
+                registry = "Confluent's" if self._framing == "confluent" else "the schema"
+                raise Undecodable(f"its encoding id {encoding_id} is not in {registry} registry") from None
             except InvalidSchemaError as error:
                 raise Undecodable(error.message) from None
             if writer.format != self.format_name:

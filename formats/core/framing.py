@@ -91,13 +91,13 @@ def describe_foreign_framing(event: bytes) -> str | None:
 
     After a zero byte, Confluent's framing has an id of 4 bytes. Apicurio's default of earlier versions has 8.
     """
-    for name, size in (("Apicurio's", 9), ("Confluent's", 5)):
+    by_id = ", or read JSON by 'format'='json' and 'framing'='confluent'"
+    for name, size, more in (("Apicurio's", 9, ""), ("Confluent's", 5, by_id)):
         if event[0] == 0 and event[size : size + 1] in (b"{", b"["):
             return (
                 f"it begins with a zero byte and the schema id {int.from_bytes(event[1:size], 'big')}, as {name} "
-                "framing does, before its JSON; let Kafka Connect write it by "
-                f"org.apache.kafka.connect.json.JsonConverter, or leave out the first {size} bytes where events are "
-                "written"
+                "framing does, before its JSON; let org.apache.kafka.connect.json.JsonConverter write it, or leave out "
+                f"the first {size} bytes where events are written{more}"
             )
     if len(event) <= HEADER_LENGTH or event[0] != 0:
         return None

@@ -294,3 +294,19 @@ def test_errors_pickle() -> None:
     error = pickle.loads(pickle.dumps(TlsError("why")))
     assert isinstance(error, PravegaError)
     assert str(error) == "[PRAVEGA_TLS_FAILED] why"
+
+
+def test_errors_of_confluents_registry_name_its_option() -> None:
+    login = BasicCredentials("key", "s3cret")
+    with pytest.raises(InvalidOptionError, match="the 'confluent.registry-uri' address 'ftp://r' is not an http"):
+        ClientConfig("tcp://localhost", confluent_uri="ftp://r")
+    with pytest.raises(
+        InvalidOptionError, match="the 'confluent.registry-uri' address 'http://r' would send the login"
+    ):
+        ClientConfig("tls://localhost", confluent_uri="http://r", confluent_credentials=login)
+    with pytest.raises(InvalidOptionError, match="'confluent.username' needs 'confluent.registry-uri'") as caught:
+        ClientConfig("tcp://localhost", confluent_credentials=login)
+    assert "s3cret" not in str(caught.value)
+    config = ClientConfig("tls://localhost", confluent_uri="https://r", confluent_credentials=login, credentials=login)
+    other = config.at_confluent()
+    assert (other.registry_uri, other.effective_registry_credentials, other.credentials) == ("https://r", login, None)

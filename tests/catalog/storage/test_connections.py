@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark_pravega.catalog.storage import catalogs
 from pyspark_pravega.catalog.storage.catalogs import KEPT, Connections
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.errors import ClientClosedError
+from tests.catalog.storage.test_user_logins import write_logins
 
 
 def conf(token: int, **more: str) -> dict[str, str]:
@@ -52,6 +54,19 @@ def test_one_way_is_one_connection() -> None:
         with connections.catalog(conf(2)) as third:
             assert third.pravega is not first.pravega
     assert len(connections._by_settings) == 2
+    connections.close()
+
+
+def test_users_do_not_have_the_drivers_login_for_confluents_registry(tmp_path: Path) -> None:
+    logins = write_logins(tmp_path / "logins.json", {"ann": "hers"})
+    login = {"confluent.username": "key", "confluent.password": "s3cret"}
+    more = {"confluent.registry-uri": "http://localhost:1", "security.user-logins": str(logins), **login}
+    connections = Connections()
+    with connections.catalog(conf(1, **more)) as driver:
+        assert driver.pravega.config.confluent_credentials is not None
+    with connections.catalog(conf(1, **more, **{"session-user": "ann"})) as ann:
+        assert ann.pravega.config.confluent_uri == "http://localhost:1"
+        assert ann.pravega.config.confluent_credentials is None
     connections.close()
 
 

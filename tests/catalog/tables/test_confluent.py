@@ -6,28 +6,33 @@ import io
 import json
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import fastavro
+import httpx
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import Endpoint
+from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.tables.test_debezium import create_stream, write
+from tests.cutting_proxy import CuttingProxy
 from tests.debezium import Record
 from tests.foreign_servers import foreign_servers
 from tests.formats.changes.test_debezium_encodings import avro_row, avro_schema
 from tests.formats.changes.test_debezium_encodings import confluent as debezium_event
 from tests.interop.confluent_registry import frame, register
-from tests.streams import into_memory
+from tests.streams import ParquetSink, into_memory
 
 V1: dict[str, Any] = {
     "type": "record",
@@ -84,7 +89,7 @@ class Plant:
 def catalog_with(spark: SparkSession, cluster: ClusterInfo, **more: str) -> Iterator[str]:
     """Add a catalog to the session."""
     name = f"c{uuid4().hex}"
-    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": None}
+    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
     configure(SparkSession.builder, catalog=name, **uris, **more).getOrCreate()
     try:
         yield name
@@ -112,8 +117,8 @@ def test_avro_events_of_several_schemas(plant: Plant) -> None:
     first, second = plant.id(V1), plant.id(V2)
     assert first < second
     events = avro_event(first, V1, {"id": 1, "kind": "a"}), avro_event(second, V2, {"id": 2, "kind": "a", "note": "n"})
-    table = plant.stream("readings", *events)
-    plant.create(table, "avro")
+    table = plant.stream("readings", *events, b"\0\xff\xff\xff\xff")
+    plant.create(table, "avro", more=", 'mode'='dropmalformed'")
     assert plant.spark.table(table).schema.simpleString() == "struct<id:int,kind:string,note:string>"
     expected = [(1, "a", None, first, None), (2, "a", "n", second, None)]
     query = f"SELECT id, kind, note, _encoding_id, _schema_version FROM {table} ORDER BY id"
@@ -121,6 +126,30 @@ def test_avro_events_of_several_schemas(plant: Plant) -> None:
     made = plant.rows(f"SHOW CREATE TABLE {table}")[0][0]
     assert "'framing' = 'confluent'" in made and plant.uri not in made
     plant.refused(f"INSERT INTO {table} VALUES (3, 'a', 'n')", "'framing'='confluent', which can only be read")
+    later = {**V2, "fields": [*V2["fields"], {"name": "more", "type": "int"}]}
+    plant.append("readings", avro_event(plant.id(later), later, {"id": 4, "kind": "a", "note": None, "more": 5}))
+    reader = plant.spark.read.format("pravega").options(catalog=plant.catalog, scope=plant.scope, stream="readings")
+    reader = reader.options(format="avro", framing="confluent", mode="DROPMALFORMED")
+    rows = reader.schema("id INT, more INT").load().orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (2, None), (4, 5)]
+
+
+def test_pravegas_registry_is_not_asked_for_confluents_ids(plant: Plant) -> None:
+    """A group of the stream's name has another schema under the same id."""
+    id = plant.id(V1)
+    table = plant.stream("readings", avro_event(id, V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    registry = plant.pravega.registry(plant.scope)
+    registry.create_group("readings", GroupProperties("Avro", Compatibility("AllowAny")))
+    fields = [{"name": "id", "type": "long"}, {"name": "kind", "type": "string"}]
+    ids, number = [-1], 0
+    while max(ids) < id:
+        other = {**V1, "fields": [*fields, {"name": f"n{number}", "type": "int", "default": 0}]}
+        version = registry.add_schema("readings", SchemaInfo.of_text("plant.Reading", "Avro", json.dumps(other)))
+        ids.append(registry.encoding_id("readings", version))
+        number += 1
+    assert id in ids
+    assert plant.rows(f"SELECT id, kind, _encoding_id, _schema_version FROM {table}") == [(1, "a", id, None)]
 
 
 def test_a_stream_reads_schemas_that_are_registered_while_it_runs(plant: Plant, tmp_path: Path) -> None:
@@ -164,6 +193,8 @@ def test_debeziums_events_with_tombstones(plant: Plant) -> None:
         ("c", None), (None, None), ("u", "e"), (None, None)
     ]  # fmt: skip
     plant.append("changes", b"\0\xff\xff\xff\xff")
+    with pytest.raises(PySparkException, match="'debezium.avro-schemas' does not apply with 'framing'='confluent'"):
+        plant.spark.read.option("debezium.avro-schemas", "{}").table(table).collect()
     assert plant.spark.read.option("mode", "DROPMALFORMED").table(table).count() == 1
     for query in (f"INSERT INTO {table} (id) VALUES (2)", f"DELETE FROM {table} WHERE id = 1"):
         plant.refused(query, "'framing'='confluent', which can only be read")
@@ -177,10 +208,12 @@ def test_what_cannot_be_read_is_named(plant: Plant) -> None:
     assert register(plant.uri, subject, {"type": "record", "name": "Kind", "namespace": "plant", "fields": []}) == plain
     referring = plant.id(other, references=[{"name": "plant.Kind", "subject": subject, "version": 1}])
     unknown = referring + 1000
+    answer = httpx.get(f"{plant.uri}/schemas/ids/{unknown}", trust_env=False)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
     table = plant.stream("readings", avro_event(known, V1, {"id": 1, "kind": "a"}))
     plant.create(table, "avro")
     plant.append("readings", frame(unknown, b"\2\0"), frame(json_id, b"{}"), frame(referring, b""), b"\1\0\0\0\1")
-    plant.refused(f"SELECT id FROM {table}", f"its encoding id {unknown} is not in the schema registry")
+    plant.refused(f"SELECT id FROM {table}", f"its encoding id {unknown} is not in Confluent's registry")
     read = plant.spark.read.option("mode", "PERMISSIVE").table(table).select("id", "_error", "_encoding_id")
     errors = [(row._encoding_id, row._error) for row in read.where("id IS NULL").orderBy("_offset").collect()]
     assert [id for id, _ in errors] == [unknown, json_id, referring, None]
@@ -190,8 +223,70 @@ def test_what_cannot_be_read_is_named(plant: Plant) -> None:
     create = f"CREATE TABLE {empty} USING pravega TBLPROPERTIES ('framing'='confluent', 'format'='%s')"
     plant.refused(create % "avro", "no event of its stream has a schema that describes them")
     plant.refused(create % "protobuf", "only with avro, json, debezium-avro")
+    for format, key, value in (("avro", "compatibility", "full"), ("debezium-avro", "debezium.avro-schemas", "{}")):
+        with_key = create.replace("'%s'", f"'{format}', '{key}'='{value}'")
+        plant.refused(with_key, f"'{key}' does not apply with 'framing'='confluent'")
     plant.append("empty", frame(json_id, b"{}"))
     plant.refused(create % "avro", "PRAVEGA_INVALID_SCHEMA", "object")
+    plant.append("empty", frame(unknown, b""))
+    plant.refused(create % "avro", "PRAVEGA_SCHEMA_NOT_FOUND", "declare the columns")
+
+
+def test_another_servers_404_is_no_unknown_id(plant: Plant, cluster: ClusterInfo) -> None:
+    """It ends a query, which would leave out good events otherwise. What needs no schema is read."""
+    id = plant.id(V1)
+    table = plant.stream("readings", avro_event(id, V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    uri = plant.uri.replace("ccompat", "nothing")
+    with catalog_with(plant.spark, cluster, confluent_registry_uri=uri) as name:
+        detour = f"{name}.`{plant.scope}`.readings"
+        with pytest.raises(PySparkException, match="it answered 404") as caught:
+            plant.spark.read.option("mode", "DROPMALFORMED").table(detour).collect()
+        assert "PRAVEGA_SCHEMA_REGISTRY_ERROR" in str(caught.value) and uri in str(caught.value)
+        assert plant.rows(f"SELECT _encoding_id, _schema_version FROM {detour}") == [(id, None)]
+
+
+def test_a_registry_that_is_away_for_a_while(plant: Plant, cluster: ClusterInfo, tmp_path: Path) -> None:
+    """A query ends without it, and neither commits nor diverts what it could not read. Run again, it has all rows."""
+    table = plant.stream("readings", avro_event(plant.id(V1), V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro", "(id INT, note STRING)")
+    address = urlsplit(plant.uri)
+    with (
+        closing(CuttingProxy(Endpoint(str(address.hostname), address.port or 80), "127.0.0.1")) as proxy,
+        catalog_with(
+            plant.spark,
+            cluster,
+            confluent_registry_uri=f"http://{proxy.endpoint}{address.path}",
+            retry_timeout="10s",
+        ) as name,
+    ):
+        rows = plant.spark.readStream.option("dead-letter", "letters").table(f"{name}.`{plant.scope}`.readings")
+        sink = ParquetSink(plant.spark, tmp_path)
+        sink.take(rows)
+        plant.append("readings", avro_event(plant.id(V2), V2, {"id": 2, "kind": "a", "note": "n"}))
+        proxy.away.set()
+        proxy.cut_all()
+        with pytest.raises(StreamingQueryException, match="Confluent's registry"):
+            sink.take(rows)
+        assert [tuple(row) for row in sink.rows()] == [(1, None)]
+        proxy.away.clear()
+        sink.take(rows)
+        assert sorted(tuple(row) for row in sink.rows()) == [(1, None), (2, "n")]
+        tables = plant.rows(f"SHOW TABLES IN {plant.catalog}.`{plant.scope}`")
+        assert [table for _, table, _ in tables] == ["readings"]
+
+
+def test_the_framing_of_a_table_stays(plant: Plant) -> None:
+    table = plant.stream("readings", avro_event(plant.id(V1), V1, {"id": 1, "kind": "a"}))
+    plant.create(table, "avro")
+    other = f"{plant.catalog}.`{plant.scope}`.others"
+    plant.spark.sql(f"CREATE TABLE {other} (id INT) USING pravega TBLPROPERTIES ('format'='avro')")
+    for each, framing in ((other, "confluent"), (table, "registry"), (table, "none")):
+        alter = f"ALTER TABLE {each} SET TBLPROPERTIES ('framing'='{framing}')"
+        plant.refused(alter, "'framing' is fixed when such a table is created")
+    alter = f"ALTER TABLE {table} SET TBLPROPERTIES ('compatibility'='full')"
+    plant.refused(alter, "'compatibility' does not apply with 'framing'='confluent'")
+    plant.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('mode'='dropmalformed')")
 
 
 def test_the_login_and_a_registry_that_does_not_answer(plant: Plant, cluster: ClusterInfo) -> None:
@@ -211,9 +306,13 @@ def test_the_login_and_a_registry_that_does_not_answer(plant: Plant, cluster: Cl
         assert foreign.logins == ["Basic " + b64encode(b"key:s3cret").decode()]
     assert "s3cret" not in text and foreign.logins[0].split()[1] not in text
     with catalog_with(plant.spark, cluster, confluent_registry_uri=uri, retry_timeout="1s") as name:
-        plant.refused(create.format(name, plant.scope), "PRAVEGA_SERVER_UNAVAILABLE", uri)
+        text = plant.refused(create.format(name, plant.scope), "PRAVEGA_SERVER_UNAVAILABLE", uri)
+        assert "cannot reach Confluent's registry" in text and "Pravega user" not in text
     with catalog_with(plant.spark, cluster) as name:
         plant.refused(create.format(name, plant.scope), "'confluent.registry-uri'")
+    with catalog_with(plant.spark, cluster, **login) as name:
+        text = plant.refused(f"SHOW NAMESPACES IN {name}", "'confluent.username' needs 'confluent.registry-uri'")
+        assert "s3cret" not in text
     with catalog_with(plant.spark, cluster, confluent_username="key") as name:
         plant.refused(f"SHOW NAMESPACES IN {name}", "'confluent.username' is set without 'confluent.password'")
     for key in ("confluent.registry-uri", "confluent.password"):

@@ -1045,7 +1045,8 @@ def test_framing_of_kafka_connect_is_named(format: str, native: str, monkeypatch
     events = [b"\0\0\0\1\0" + one, b"\0" + (9).to_bytes(8, "big") + one, b"\0\0\0\0\7\0\2\x02"]
     _, bad = bad_reasons(columns(n=t.LongType()), events, format)
     assert "the schema id 256, as Confluent's framing does, before its JSON" in bad[0]
-    assert "org.apache.kafka.connect.json.JsonConverter, or leave out the first 5 bytes" in bad[0]
+    assert "org.apache.kafka.connect.json.JsonConverter write it, or leave out the first 5 bytes" in bad[0]
+    assert ["'format'='json' and 'framing'='confluent'" in reason for reason in bad.values()] == [True, False, False]
     assert "the schema id 9, as Apicurio's framing does" in bad[1] and "the first 9 bytes" in bad[1]
     assert "what follows is not JSON" in bad[2] and "'format'='debezium-avro' and 'framing'='confluent'" in bad[2]
 
