@@ -97,10 +97,7 @@ def _parse(values: dict[str, Any]) -> ClusterState:
         raise ValueError("another version")
     processes = {name: ServerProcess(**process) for name, process in values.pop("processes").items()}
     return ClusterState(
-        info=ClusterInfo(**values.pop("info")),
-        ports=Ports(**values.pop("ports")),
-        processes=processes,
-        **values,
+        info=ClusterInfo(**values.pop("info")), ports=Ports(**values.pop("ports")), processes=processes, **values
     )
 
 

@@ -23,13 +23,7 @@ from pyspark_pravega.errors import (
 from ..cancellation import sleep
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .channel import (
-    ROOT_RESOURCE,
-    ControllerCalls,
-    describe_lost_reply,
-    name_scope_resource,
-    remind_of_nothing_else,
-)
+from .channel import ROOT_RESOURCE, ControllerCalls, describe_lost_reply, name_scope_resource, remind_of_nothing_else
 from .errors import Purpose, Right
 from .messages import decode_ranges
 

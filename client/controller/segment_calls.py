@@ -83,10 +83,7 @@ class SegmentCalls(ControllerCalls):
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=make_stream_info(stream), epoch=epoch),
             self._stream_purpose(
-                f"look up the segments of epoch {epoch} of stream",
-                stream,
-                "READ_UPDATE",
-                {"NOT_FOUND": missing},
+                f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE", {"NOT_FOUND": missing}
             ),
         )
         return decode_ranges(reply.segmentRanges)

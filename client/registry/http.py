@@ -79,14 +79,7 @@ class HttpServer:
         self._closed = threading.Event()
 
     def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str],
-        body: Any,
-        headers: Mapping[str, str],
-        seconds: float,
+        self, method: str, path: str, *, query: Mapping[str, str], body: Any, headers: Mapping[str, str], seconds: float
     ) -> httpx.Response:
         """Send a request and return its answer, whatever its status.
 

@@ -92,10 +92,7 @@ class SchemaInfo:
         except binascii.Error as error:
             raise ProtocolError(f"the registry sent a schema '{value['type']}' that is not base64") from error
         return cls(
-            value["type"],
-            value["serializationFormat"]["serializationFormat"],
-            data,
-            value.get("properties") or {},
+            value["type"], value["serializationFormat"]["serializationFormat"], data, value.get("properties") or {}
         )
 
 

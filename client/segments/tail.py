@@ -29,14 +29,7 @@ _TYPE = bytes(4)
 _read_length = struct.Struct(">i").unpack_from
 
 
-def read_tail(
-    store: SegmentStore,
-    stream: Stream,
-    segment_id: int,
-    start: int,
-    end: int,
-    size: int,
-) -> Window | None:
+def read_tail(store: SegmentStore, stream: Stream, segment_id: int, start: int, end: int, size: int) -> Window | None:
     """Return the events in about the last `size` bytes of [start, end); both must be borders between events.
 
     If there is no border in the first half of these bytes, for instance because of a larger event, twice as many are

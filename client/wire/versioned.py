@@ -22,12 +22,7 @@ _FORMAT = 0
 
 _INT = {"B": (0x7F, 0), "H": (0x3FFF, 0x8000), "I": (0x3FFFFFFF, 0xC0000000)}
 _LONG = {"B": (0x3F, 0), "H": (0x3FFF, 0x4000), "I": (0x3FFFFFFF, 0x80000000), "Q": (1 << 62, 0b11 << 62)}
-_SIGNED_LONG = {
-    "B": (0x1F, 0),
-    "H": (0x1FFF, 0x2000),
-    "I": (0x1FFFFFFF, 0x40000000),
-    "Q": (1 << 61, 0b11 << 61),
-}
+_SIGNED_LONG = {"B": (0x1F, 0), "H": (0x1FFF, 0x2000), "I": (0x1FFFFFFF, 0x40000000), "Q": (1 << 61, 0b11 << 61)}
 """The sizes of compact numbers by their formats of `struct`: the largest number, and the bits that mark the size."""
 
 

@@ -64,10 +64,7 @@ _STATEMENTS = (
     "INSERT INTO kept VALUES (1)",
     "SELECT * FROM kept",
 )
-_CLASSES = (
-    "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
-    "jline.console.ConsoleReader",
-)
+_CLASSES = ("org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver", "jline.console.ConsoleReader")
 
 
 class _Numbers(DataSource):
