@@ -206,11 +206,8 @@ def _join_refusals(refused: Mapping[str, str]) -> str:
 def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
     """Return a key as it is declared, whatever its case, even if it is in camel case."""
     low = key.lower()
-    return low if low in declarations else {_join_words(declared): declared for declared in declarations}.get(low, low)
-
-
-def _join_words(key: str) -> str:
-    return key.replace("-", "").lower()
+    joined = {declared.replace("-", "").lower(): declared for declared in declarations}
+    return low if low in declarations else joined.get(low, low)
 
 
 def _spell_like(key: str, declared: str) -> str:

@@ -80,7 +80,7 @@ def encodings(pravega: Pravega, stream: Stream) -> Rows:
     registry = pravega.registry(stream.scope)
     for encoding_id in count():
         try:
-            encoding = registry.encoding(stream.name, encoding_id, refresh=True)
+            encoding = registry.encoding(stream.name, encoding_id)
         except errors.SchemaNotFoundError:
             return
         info = encoding.version

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
 from datetime import timedelta
 
 from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import Consumer
-from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
@@ -27,7 +25,6 @@ from pyspark_pravega.datasource.lake.open_lake import (
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
-from pyspark_pravega.datasource.workers.connections import hash_config
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -49,13 +46,6 @@ _IN_FLIGHT = timedelta(hours=1)
 """For how long queries may still read from the stream what a lake has got, unless `lake.keep` is shorter."""
 _UNUSED = timedelta(days=1)
 """How old a file must be that no snapshot has: the tiering that wrote it may be running still."""
-_PLANNED: Recent[Hashable, LakeTable] = Recent()
-"""Lakes as tierings have loaded them to plan, so that they need not be loaded again."""
-
-
-def _name(opened: OpenTable) -> Hashable:
-    settings = opened.options.get(o.LAKE_CATALOG)
-    return hash_config(opened.pravega.config), settings, find_lake_name(opened), opened.stream
 
 
 def _plan(call: Call) -> Tasks | None:
@@ -74,7 +64,6 @@ def _plan(call: Call) -> Tasks | None:
                 f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
             )
         planned = plan_tiering(opened, lake, point)
-        _PLANNED.put(_name(opened), lake)
     return None if planned is None else Tasks(planned[1], planned[0].to_json())
 
 
@@ -96,7 +85,7 @@ def _plan(call: Call) -> Tasks | None:
 def tier(call: Call) -> Rows:
     began, opened, rows = time.time(), _open_or_end(call), 0
     with prefix_table(call.catalog, opened.table):
-        lake = _PLANNED.pop(_name(opened)) or _load_lake(opened)
+        lake = _load_lake(opened)
         if call.done is not None:
             tiering = Tiering.from_json(call.done.pending)
             rows = finish_tiering(lake, tiering, call.done.rows)

@@ -246,7 +246,7 @@ def _check_unused(
     _check_columns(catalog, loaded, deleted, versions)
     for encoding in count():
         try:
-            used = registry.encoding(stream.name, encoding, refresh=True).version
+            used = registry.encoding(stream.name, encoding).version
         except errors.SchemaNotFoundError:
             return
         if used.id == deleted.id:

@@ -41,7 +41,7 @@ class ConfluentRegistry(RegistryRequests):
         error.status = status
         return error
 
-    def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
+    def encoding(self, group: str, id: int) -> Encoding:
         """Return the schema with an id, without a version, as it has one in each subject; a process asks once.
 
         Raises InvalidSchemaError for a schema that refers to others, and the errors of `SchemaRegistry`.

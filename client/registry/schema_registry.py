@@ -190,23 +190,16 @@ class SchemaRegistry:
         body = {"name": codec, "properties": {}}
         self._requests.send(Request.of_group("POST", group, "codecTypes", body=body, right=Right.ADD_CODEC))
 
-    def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
-        """Return the schema and the codec that an encoding id stands for.
+    def encoding(self, group: str, id: int) -> Encoding:
+        """Return the schema and the codec that an encoding id stands for, as the registry says now."""
+        encoding = self._requests.ask(Request.of_group("GET", group, f"encodings/{id}"), Encoding.from_json)
+        return self.remember_encoding(group, id, encoding)
 
-        The registry is asked once in the life of this object, since ids keep their meaning as long as the group exists;
-        with `refresh` it is asked again.
-        """
-        key = (group, id)
-        encoding = self._encodings.get(key)
-        if encoding is None or refresh:
-            encoding = self._requests.ask(Request.of_group("GET", group, f"encodings/{id}"), Encoding.from_json)
-            self.remember_encoding(group, id, encoding)
-        return encoding
-
-    def remember_encoding(self, group: str, id: int, encoding: Encoding) -> None:
+    def remember_encoding(self, group: str, id: int, encoding: Encoding) -> Encoding:
         """Remember what an id stands for, as the registry has said in another answer."""
         with self._lock:
             self._encodings[group, id] = encoding
+        return encoding
 
     def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
         """Return the encoding id of a schema version and a codec, which the registry allocates if it is new.

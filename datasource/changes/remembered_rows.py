@@ -199,7 +199,8 @@ def remember(
         origin = hash_values(identity, time, first.segment_id, first.start)
         size = sum(piece.end for piece in partition.pieces)
         name = make_state_name(origin, first.segment_id, size, _describe(partition.pieces))
-        states = sorted((file for file in files if _is_of_group(file, name)), key=read_number, reverse=True)
+        whole = (file for file in files if is_state(file) and file.endswith(WHOLE))
+        states = sorted((one for one in whole if read_group(one) == read_group(name)), key=read_number, reverse=True)
         kept.update(states[:_KEPT])
         before = next((file for file in states if read_number(file) <= size), None)
         if time is None:
@@ -224,10 +225,6 @@ def _can_join(partition: RememberedPartition, group: RememberedGroup) -> bool:
     lookups = [one.lookup for one in (*partition.groups, group)]
     few = all(one is not None and len(one.slots) <= _SHARED_SLOTS for one in lookups)
     return few and len(lookups) <= _SHARED_GROUPS
-
-
-def _is_of_group(file: str, name: str) -> bool:
-    return is_state(file) and file.endswith(WHOLE) and read_group(file) == read_group(name)
 
 
 def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> Mapping[int, int | str | None]:

@@ -213,7 +213,7 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
     if id is None:
         return None
     try:
-        encoding = registry.encoding(table.stream.name, id, refresh=True)
+        encoding = registry.encoding(table.stream.name, id)
     except errors.SchemaNotFoundError:
         return None
     is_same = (encoding.version, encoding.codec, encoding.schema.text) == (version, codec, table.schema_text)

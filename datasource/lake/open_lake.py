@@ -13,6 +13,7 @@ from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import InvalidOptionError, LakeError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.format import Format, find_format
+from pyspark_pravega.formats.core.spark_types import list_fields
 from pyspark_pravega.sql import options as o
 
 from ..positions.identity import identify, is_same_stream
@@ -120,13 +121,8 @@ def check_defaults(table: StreamTable, columns: T.StructType, lake: LakeTable) -
 def _list_names(name: str, data_type: T.DataType) -> Iterator[str]:
     """Yield the name of a column and those of its fields, as a lake spells them."""
     yield name
-    parts = [(field.name, field.dataType) for field in data_type] if isinstance(data_type, T.StructType) else []
-    if isinstance(data_type, T.ArrayType):
-        parts = [("element", data_type.elementType)]
-    elif isinstance(data_type, T.MapType):
-        parts = [("key", data_type.keyType), ("value", data_type.valueType)]
-    for part, its_type in parts:
-        yield from _list_names(f"{name}.{part}", its_type)
+    for part in list_fields(data_type):
+        yield from _list_names(f"{name}.{part.name}", part.dataType)
 
 
 def look_again(opened: OpenTable) -> bool:

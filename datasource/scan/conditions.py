@@ -286,7 +286,8 @@ def _compile_in(values: Sequence[_Value]) -> _Truth:
     def find_equal(columns: Columns) -> Any:
         column = operand.rows(columns)
         equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)) if floats else column, literals)
-        return _keep_where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
+        truth = pc.or_(equal, pc.is_nan(column)) if nan else equal
+        return pc.if_else(pc.is_valid(column), truth, pa.scalar(None, pa.bool_()))
 
     return _Truth(find_equal)
 
@@ -299,7 +300,3 @@ _NEVER_FAIL = {
     *_ORDERS,
 }
 """Terms that are never an error, whatever their operands are, even in ANSI mode."""
-
-
-def _keep_where_valid(column: Any, truth: Any) -> Any:
-    return pc.if_else(pc.is_valid(column), truth, pa.scalar(None, pa.bool_()))

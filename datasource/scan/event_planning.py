@@ -285,7 +285,7 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
     for encoding_id in streams.encodings(stream):
         try:
             with limit_retries(_LIKELY_SECONDS):
-                schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, refresh=True))
+                schemas.know(encoding_id, registry.encoding(stream.name, encoding_id))
         except errors.SchemaNotFoundError:
             streams.note_encoding(stream, encoding_id, exists=False)
         except errors.PravegaError as error:

@@ -85,7 +85,7 @@ class EventTimes:
         for mark in self._marks:
             start, certain = self._find_place(mark, piece)
             if start > ends[-1] and certain:
-                uppers.append(_find_last_micros(mark.latest))
+                uppers.append(mark.latest * 1000 + 999 if FIRST_MILLIS <= mark.latest <= LAST_MILLIS else _NULL)
                 ends.append(start)
             if start >= piece.end:
                 break
@@ -116,10 +116,6 @@ class EventTimes:
             return _NULL
         time = min(max(bounds), self._ceiling)
         return time * 1000 + 1 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
-
-
-def _find_last_micros(time: int) -> int:
-    return time * 1000 + 999 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
 def has_passed(

@@ -56,7 +56,7 @@ class WriterSchemas:
                 registry = SchemaRegistry(self._config, self._stream.scope) if not self._is_confluent else None
                 registry = self._registry = registry or ConfluentRegistry(self._config)
             # Kept connections outlive a group that is recreated, and its ids.
-            encoding = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
+            encoding = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id)
         return encoding
 
     def known(self, encoding_id: int) -> Encoding | None:

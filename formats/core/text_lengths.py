@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import CharType, DataType, StructType, VarcharType
 
 from .arrow_types import replace_char_types
-from .writing import NOT_UTF8, LeafConversion, Rows, convert_leaves, find_invalid_text, make_row_error
+from .writing import NOT_UTF8, Rows, convert_leaves, find_invalid_text, make_row_error
 
 FitLengths = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -34,7 +34,7 @@ def make_length_check(table: StructType) -> FitLengths:
         rows = np.arange(batch.num_rows)
         for number, name in enumerate(batch.schema.names):
             if name in columns:
-                fitted = convert_leaves(batch.column(number), columns[name], name, rows, _FITTING)
+                fitted = convert_leaves(batch.column(number), columns[name], name, rows, _fit, replace_char_types)
                 batch = batch.set_column(number, batch.schema.field(number), fitted)
         return batch
 
@@ -60,6 +60,3 @@ def _fit(array: pa.Array, data_type: DataType, path: str, rows: Rows) -> pa.Arra
             raise make_row_error(rows[index], path, f"a text of {cut[index].as_py():,} characters, but {allowed}")
         array = pc.utf8_slice_codeunits(array, 0, longest)
     return pc.utf8_rpad(array, longest, " ") if isinstance(data_type, CharType) else array
-
-
-_FITTING = LeafConversion(replace_char_types, _fit)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,30 +44,28 @@ def join_parts(parts: list[Any], count: int) -> pa.LargeBinaryArray:
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
-@dataclass(frozen=True)
-class LeafConversion:
-    """A conversion of plain values.
+ConvertType = Callable[[DataType], DataType]
+ConvertLeaf = Callable[[pa.Array, DataType, str, Rows], pa.Array]
+"""Converts the plain values of one type and column path; the last argument has the row of each."""
 
-    `leaves` converts those of one type and column path; its last argument has the row of each. `type` returns what
-    becomes of a type, nested or not: arrays of types that stay are left alone.
+
+def convert_leaves(
+    array: pa.Array, data_type: DataType, path: str, rows: Rows, convert: ConvertLeaf, convert_type: ConvertType
+) -> pa.Array:
+    """Return an array, nested or not, with all plain values in it converted. `rows` has the row of each value.
+
+    Arrays whose types stay, by `convert_type`, are left alone.
     """
-
-    type: Callable[[DataType], DataType]
-    leaves: Callable[[pa.Array, DataType, str, Rows], pa.Array]
-
-
-def convert_leaves(array: pa.Array, data_type: DataType, path: str, rows: Rows, conversion: LeafConversion) -> pa.Array:
-    """Return an array, nested or not, with all plain values in it converted. `rows` has the row of each value."""
-    if conversion.type(data_type) == data_type:
+    if convert_type(data_type) == data_type:
         return array
     fields, kind = {field.name: field.dataType for field in list_fields(data_type)}, array.type
     if not fields:
-        return conversion.leaves(array, data_type, path, rows)
+        return convert(array, data_type, path, rows)
 
     def convert_part(part: pa.Array, name: str, owners: Rows) -> pa.Array:
         if name not in fields:
             return part
-        return convert_leaves(part, fields[name], join_path(path, name), owners, conversion)
+        return convert_leaves(part, fields[name], join_path(path, name), owners, convert, convert_type)
 
     if isinstance(data_type, StructType):
         parts = [convert_part(part, field.name, rows) for field, part in zip(kind, array.flatten(), strict=True)]

@@ -71,7 +71,9 @@ def make_column(data_type: T.DataType, path: str, node: model.Node | None, times
     if isinstance(data_type, T.VariantType):
         return make_variant_column(path)
     if isinstance(data_type, T.StringType):
-        return _make_anything(path) if isinstance(node, model.Anything) else _make_string(path)
+        if isinstance(node, model.Anything):
+            return Leaf(path, pa.string(), read_anything, kinds=_STRINGS, native=("anything",))
+        return _make_string(path)
     if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         return make_epoch_column(path, data_type, timestamps)
     if timestamps != ISO and is_time_of_day(data_type):
@@ -122,10 +124,6 @@ class ByteList(ListColumn):
 
 def _make_string(path: str) -> Column:
     return Leaf(path, pa.string(), check_string, kinds=_STRINGS, native=_NATIVE)
-
-
-def _make_anything(path: str) -> Column:
-    return Leaf(path, pa.string(), read_anything, kinds=_STRINGS, native=("anything",))
 
 
 def _make_boolean(path: str, data_type: T.DataType) -> Column:

@@ -97,10 +97,10 @@ def test_a_reader(loss: Loss, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_reader_of_a_version(loss: Loss) -> None:
     """What is committed is one only when it is published, for which it waits a second."""
-    cut, version = CommitLog(loss.pravega, loss.stream).tail(
+    cut, head = CommitLog(loss.pravega, loss.stream).tail(
         lambda until: until or measure_tail(loss.pravega, loss.stream)
     )
-    assert version == 0 and sum(cut.positions.values()) == sum(8 + len(row) for row in ROWS)
+    assert head.version == 0 and sum(cut.positions.values()) == sum(8 + len(row) for row in ROWS)
     loss.check(versions=0)
 
 

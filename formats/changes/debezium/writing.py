@@ -33,7 +33,7 @@ from ...core.format import Layout, Settings
 from ...core.spark_types import convert_parts, make_nullable
 from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
 from ...core.times_of_day import UNITS, find_wrong_times
-from ...core.writing import BINARY, BatchEncoder, LeafConversion, convert_leaves, join_parts, make_constant, spread
+from ...core.writing import BINARY, BatchEncoder, convert_leaves, join_parts, make_constant, spread
 from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
@@ -157,8 +157,8 @@ class RowDocuments:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         try:
-            conversion = LeafConversion(self._type, lambda leaves, kind, path, rows: self._convert(leaves, kind, unit))
-            return convert_leaves(array, field.dataType, field.name, np.arange(len(array)), conversion)
+            rows, convert = np.arange(len(array)), lambda leaves, kind, path, rows: self._convert(leaves, kind, unit)
+            return convert_leaves(array, field.dataType, field.name, rows, convert, self._type)
         except Misfit as error:
             raise InvalidRowError(f"a row cannot be written: column '{field.name}' is {error}") from None
 

@@ -341,11 +341,11 @@ def test_a_registry_that_goes_away_hides_no_bad_event(
     table = avro_table(pravega, new_stream(), [b"\x01\0\0\0\x63 nobody knows"])
     answer, asked = SchemaRegistry.encoding, []
 
-    def encoding(registry: SchemaRegistry, group: str, id: int, *, refresh: bool = False) -> Encoding:
+    def encoding(registry: SchemaRegistry, group: str, id: int) -> Encoding:
         asked.append(id)
         if asked.count(99) > 1:
             raise ServerUnavailableError("the registry is away")
-        return answer(registry, group, id, refresh=refresh)
+        return answer(registry, group, id)
 
     monkeypatch.setattr(SchemaRegistry, "encoding", encoding)
     with pytest.raises(MalformedEventError, match="encoding id 99"):

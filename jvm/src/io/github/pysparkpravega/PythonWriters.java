@@ -21,11 +21,6 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
       public void writeAll(Iterator<InternalRow> rows) {
         send(rows);
       }
-
-      @Override
-      public void write(InternalRow row) {
-        throw new UnsupportedOperationException("Spark calls writeAll instead");
-      }
     };
   }
 
@@ -50,6 +45,11 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     final void send(scala.collection.Iterator<InternalRow> rows) {
       reports.add(task.write(partition, rows, metrics, numbers));
+    }
+
+    @Override
+    public void write(InternalRow row) {
+      throw new UnsupportedOperationException("Spark calls writeAll, or the methods of a DeltaWriter");
     }
 
     @Override

@@ -49,18 +49,10 @@ record RealTimeWriters(PythonTask task) implements DataWriterFactory {
           throw PravegaException.unchecked(failure.get());
         }
       }
-
-      @Override
-      public void write(InternalRow row) {
-        throw new UnsupportedOperationException("Spark calls writeAll instead");
-      }
     };
   }
 
-  /**
-   * Ends the other thread, since Spark takes the worker and the memory of batches back when the task ends. A worker that
-   * hangs is not waited for: Spark closes its connection then, which ends the thread.
-   */
+  /** Ends the other thread: Spark takes the memory of batches when the task ends, and then ends a worker that hangs. */
   private static void end(Thread sending) {
     for (int tries = 0; sending.isAlive() && tries < 50; tries++) {
       sending.interrupt();

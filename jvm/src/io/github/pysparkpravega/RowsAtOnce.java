@@ -2,7 +2,6 @@ package io.github.pysparkpravega;
 
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -17,15 +16,13 @@ import scala.collection.AbstractIterator;
  * failed only when it has no more rows for it, so the rows are cut into turns of some seconds.
  */
 final class RowsAtOnce extends AbstractIterator<InternalRow> {
-  private static final int MOST_WAITING = 10_000;
-  private static final int MOST_BYTES = 16 << 20;
+  private static final int MOST_WAITING = 64; // which may be large
   private static final long IDLE_MILLIS = 100;
   private static final long TURN = TimeUnit.SECONDS.toNanos(10);
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(4); // what comes meanwhile makes one batch
   private static final UnsafeRow END = new UnsafeRow(0);
 
   private final BlockingQueue<UnsafeRow> waiting = new ArrayBlockingQueue<>(MOST_WAITING);
-  private final Semaphore room = new Semaphore(MOST_BYTES);
   private final UnsafeProjection projection;
   private UnsafeRow next;
   private long ends;
@@ -37,9 +34,7 @@ final class RowsAtOnce extends AbstractIterator<InternalRow> {
 
   /** Adds a row. Waits while the worker is too far behind. */
   void add(InternalRow row) throws InterruptedException {
-    UnsafeRow kept = (row instanceof UnsafeRow already ? already : projection.apply(row)).copy();
-    room.acquire(size(kept));
-    waiting.put(kept);
+    waiting.put((row instanceof UnsafeRow already ? already : projection.apply(row)).copy());
   }
 
   void end() throws InterruptedException {
@@ -85,11 +80,6 @@ final class RowsAtOnce extends AbstractIterator<InternalRow> {
   public InternalRow next() {
     UnsafeRow row = next;
     next = null;
-    room.release(size(row));
     return row;
-  }
-
-  private static int size(UnsafeRow row) {
-    return Math.min(row.getSizeInBytes(), MOST_BYTES); // one row always fits
   }
 }
