@@ -41,7 +41,7 @@ class PravegaBatchWrite implements BatchWrite {
   }
 
   DataWriterFactory writers(InsertBegun begun) {
-    return new PythonWriters(begin(begun, info.schema()));
+    return new PythonWriters(begin(begun, info.schema()), false);
   }
 
   Map<String, String> options() {

@@ -77,7 +77,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
       batch.abort(new WriterCommitMessage[0]);
       table.refuse("trigger(realTime)");
     }
-    return new EpochWrites(new RealTimeWriters(task));
+    return new EpochWrites(new PythonWriters(task, true));
   }
 
   private boolean isRealTime() {

@@ -12,14 +12,23 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Writers whose rows go to a function in a Python worker. */
-record PythonWriters(PythonTask task) implements DataWriterFactory {
+/** Writers whose rows go to a function in a Python worker, in real time each as it comes. */
+record PythonWriters(PythonTask task, boolean inRealTime) implements DataWriterFactory {
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long taskId) {
     return new Writer(task, partition) {
       @Override
       public void writeAll(Iterator<InternalRow> rows) {
-        send(rows);
+        if (inRealTime) {
+          RealTimeRows.send(rows, this);
+        } else {
+          send(rows);
+        }
+      }
+
+      @Override
+      public void write(InternalRow row) {
+        throw new UnsupportedOperationException("Spark calls writeAll instead");
       }
     };
   }
@@ -45,11 +54,6 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     final void send(scala.collection.Iterator<InternalRow> rows) {
       reports.add(task.write(partition, rows, metrics, numbers));
-    }
-
-    @Override
-    public void write(InternalRow row) {
-      throw new UnsupportedOperationException("Spark calls writeAll, or the methods of a DeltaWriter");
     }
 
     @Override

@@ -32,7 +32,6 @@ final class RowsAtOnce extends AbstractIterator<InternalRow> {
     projection = UnsafeProjection.create(schema);
   }
 
-  /** Adds a row. Waits while the worker is too far behind. */
   void add(InternalRow row) throws InterruptedException {
     waiting.put((row instanceof UnsafeRow already ? already : projection.apply(row)).copy());
   }
