@@ -113,14 +113,12 @@ def test_rows_read_by_options_are_written_without_their_places(spark: SparkSessi
 
 
 def test_functions_while_the_catalog_is_used(spark: SparkSession, watched: Watched) -> None:
-    spark.sql(f"USE {watched.name}")
-    try:
-        assert spark.sql("SHOW USER FUNCTIONS").collect() == []
-        assert not spark.catalog.functionExists("nothing")
-        assert spark.catalog.functionExists("abs")
-        assert spark.catalog.listFunctions(pattern="nothing*") == []
-        assert "abs" in {function.name for function in spark.catalog.listFunctions()}
-        watched.refused(lambda: spark.sql("SELECT nothing(1)"), "UNRESOLVED_ROUTINE", "`nothing`")
-        assert spark.sql("SELECT abs(-1)").collect() == [(1,)]
-    finally:
-        spark.sql("USE spark_catalog.default")
+    session = spark.newSession()  # without the temporary functions of other tests
+    session.sql(f"USE {watched.name}")
+    assert session.sql("SHOW USER FUNCTIONS").collect() == []
+    assert not session.catalog.functionExists("nothing")
+    assert session.catalog.functionExists("abs")
+    assert session.catalog.listFunctions(pattern="nothing*") == []
+    assert "abs" in {function.name for function in session.catalog.listFunctions()}
+    watched.refused(lambda: session.sql("SELECT nothing(1)"), "UNRESOLVED_ROUTINE", "`nothing`")
+    assert session.sql("SELECT abs(-1)").collect() == [(1,)]
