@@ -56,7 +56,7 @@ class Target:
     def write(self, rows: DataFrame, *, every: str = LONG, **options: str) -> Any:
         writer = rows.writeStream.format("pravega").outputMode("update").trigger(realTime=every)  # type: ignore[call-overload]
         options = AT_LEAST_ONCE | options
-        return writer.options(scope=self.stream.scope, stream=self.stream.name, **options)
+        return writer.options(catalog="pravega", scope=self.stream.scope, stream=self.stream.name, **options)
 
     def ids(self) -> dict[str, list[int]]:
         """Return the ids of each place, in the order of its events."""
