@@ -18,12 +18,12 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, check_unused, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import TableSettings, check_unused, read_table_settings
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import is_change_format, list_key_columns
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.core.framing import read_encoding_ids
+from pyspark_pravega.formats.core.framing import CONFLUENT, read_encoding_ids
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
 

@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
-from pyspark_pravega.datasource.tables.table_settings import CONFLUENT, TableSettings, check_unused, read_table_settings
+from pyspark_pravega.datasource.tables.table_settings import TableSettings, check_unused, read_table_settings
 from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import shorten
 from pyspark_pravega.formats.avro.format import ANY_NAME
@@ -28,6 +28,7 @@ from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import find_editable_format
 from pyspark_pravega.formats.core.format import Format, Layout, find_format, list_format_names
+from pyspark_pravega.formats.core.framing import CONFLUENT
 from pyspark_pravega.sql import options as o
 
 from ..protocol import Constraint, CreateTable

@@ -12,7 +12,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SegmentNotFoundError, UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.framing import read_encoding_ids
+from pyspark_pravega.formats.core.framing import CONFLUENT, read_encoding_ids
 
 from ..positions.snapshot import SegmentSlice, drop_empty, measure_segments
 
@@ -39,7 +39,7 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
 def find_newest_id(pravega: Pravega, stream: Stream) -> int | None:
     """Return the greatest of the ids that the last events of segments have in Confluent's header; None without any."""
     slices = _select_newest(pravega, stream, drop_empty(measure_segments(pravega, stream)))
-    ids = [read_encoding_ids(events, "confluent")[0] for events in _read_tails(pravega, stream, slices)]
+    ids = [read_encoding_ids(events, CONFLUENT)[0] for events in _read_tails(pravega, stream, slices)]
     # The first bytes of a tail may not be an event, and a tombstone has no id.
     return max((int(each[each >= 0][-1]) for each in ids if (each >= 0).any()), default=None)
 

@@ -8,6 +8,7 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.formats.core.framing import CONFLUENT
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import Option
 
@@ -15,7 +16,7 @@ from ..tables.hidden_columns import HIDDEN_COLUMNS
 from ..tables.named_columns import RoutingKey, resolve_event_time_column
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..tables.table_settings import CONFLUENT, count_milliseconds, describe_missing_event_time
+from ..tables.table_settings import count_milliseconds, describe_missing_event_time
 from .commit import WriteSettings
 from .ledger import Epoch
 

@@ -16,10 +16,10 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.format import Decoder, Encoder, Layout, Resolve, find_format
+from pyspark_pravega.formats.core.framing import CONFLUENT
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
-from .table_settings import CONFLUENT
 
 
 @dataclass(frozen=True)

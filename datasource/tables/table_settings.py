@@ -11,6 +11,7 @@ from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream
 from pyspark_pravega.errors import InvalidOptionError, shorten
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import Format, find_format
+from pyspark_pravega.formats.core.framing import CONFLUENT
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 
@@ -19,7 +20,6 @@ TAG_PREFIX = "spark."
 LONGEST_TAG = 256
 """The most characters that Pravega accepts in a tag."""
 
-CONFLUENT = "confluent"
 _OF_CONFLUENT = ("avro", "json", "debezium-avro")
 """Formats whose events can have that framing; the registry has Protobuf's schemas as text, which is not parsed."""
 

@@ -11,8 +11,7 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.core.format import WriterSchema
-
-from .table_settings import CONFLUENT
+from pyspark_pravega.formats.core.framing import CONFLUENT
 
 
 class WriterSchemas:
@@ -53,8 +52,10 @@ class WriterSchemas:
                 )
             registry = self._kept or self._registry
             if registry is None:
-                registry = SchemaRegistry(self._config, self._stream.scope) if not self._is_confluent else None
-                registry = self._registry = registry or ConfluentRegistry(self._config)
+                if self._is_confluent:
+                    registry = self._registry = ConfluentRegistry(self._config)
+                else:
+                    registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
             # Kept connections outlive a group that is recreated, and its ids.
             encoding = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id)
         return encoding

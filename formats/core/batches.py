@@ -24,6 +24,7 @@ from .columns import Problems
 from .events import EventBuffer, EventPositions, list_positions
 from .format import BadEvent, Resolve, WriterSchema
 from .framing import (
+    CONFLUENT,
     HEADER_LENGTH,
     LARGEST_PAYLOAD,
     Codec,
@@ -129,7 +130,7 @@ class BatchDecoder(ABC):
 
     def expect_confluent(self) -> None:
         """Take events with Confluent's header for those with the registry's."""
-        self._framing = "confluent"
+        self._framing = CONFLUENT
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -223,7 +224,7 @@ class BatchDecoder(ABC):
             try:
                 writer = resolve(encoding_id)
             except SchemaNotFoundError:
-                registry = "Confluent's" if self._framing == "confluent" else "the schema"
+                registry = "Confluent's" if self._framing == CONFLUENT else "the schema"
                 raise Undecodable(f"its encoding id {encoding_id} is not in {registry} registry") from None
             except InvalidSchemaError as error:
                 raise Undecodable(error.message) from None

@@ -26,7 +26,8 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from .events import EventBuffer, EventPositions
 
 PROTOCOL_BYTE = 1
-FIRST_BYTES = {"registry": PROTOCOL_BYTE, "confluent": 0}
+CONFLUENT = "confluent"
+FIRST_BYTES = {"registry": PROTOCOL_BYTE, CONFLUENT: 0}
 """How headers begin, by framing. The id of a schema follows in four bytes."""
 HEADER_LENGTH = 5
 
