@@ -153,9 +153,7 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
     tail = planned_scan.tail if measured.ends is None else measured.ends
-    about = {**measured.about}
-    if measured.lake is not None:
-        about |= describe_files(measured.lake, plan.in_lake.values())
+    about = {**measured.about, **describe_files(measured.lake, plan.in_lake.values())}
     return replace(planned_scan, tail=tail, about=about, rows=files)
 
 

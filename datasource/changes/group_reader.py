@@ -71,8 +71,7 @@ class GroupPlan(EventScanPlan):
 
     `memory` is the limit of one task in bytes; `clearings` are those of all segments, if they were searched for. `log`
     has the versions of changes without a position, if versions are asked for. Tasks that look keys up need only those
-    that fulfil `key_conditions`. `in_lake` is what a lake has of the
-    slices, by segment.
+    that fulfil `key_conditions`. `in_lake` is what a lake has of the slices, by segment.
     """
 
     memory: int = 0

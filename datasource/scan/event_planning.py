@@ -224,8 +224,7 @@ def plan_events(
     extent["segments"] = len(left if places is None else parts) + len({one.read.segment_id for one in in_lake})
     extent["tail"] = tail
     about = {**measured.about, **({"parts": division.about} if division.about else {})}
-    if measured.lake is not None:
-        about |= describe_files(measured.lake, in_lake)
+    about |= describe_files(measured.lake, in_lake)
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions, sharing), plan.schema, plan.output),

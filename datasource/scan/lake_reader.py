@@ -101,8 +101,10 @@ def plan_lake(
     return partitions
 
 
-def describe_files(lake: LakeTable, partitions: Iterable[LakePartition]) -> dict[str, str]:
-    """Return what EXPLAIN says of the files that a scan reads."""
+def describe_files(lake: LakeTable | None, partitions: Iterable[LakePartition]) -> dict[str, str]:
+    """Return what EXPLAIN says of the files that a scan reads; nothing for a table without a lake."""
+    if lake is None:
+        return {}
     return {"lake": f"{format_count(sum(len(one.files) for one in partitions), 'file')} of {lake.name}"}
 
 

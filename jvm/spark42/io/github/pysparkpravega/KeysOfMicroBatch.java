@@ -68,8 +68,11 @@ final class KeysOfMicroBatch {
 
   /** Returns whether a plan has rows of its first child as they are, and leaves out some by other means than conditions. */
   private static boolean dropsRows(LogicalPlan plan) {
-    return plan instanceof Deduplicate || plan instanceof DeduplicateWithinWatermark
-        || plan instanceof Join join && LookupJoins.isLookup(join);
+    return dropsDuplicates(plan) || plan instanceof Join join && LookupJoins.isLookup(join);
+  }
+
+  static boolean dropsDuplicates(LogicalPlan plan) {
+    return plan instanceof Deduplicate || plan instanceof DeduplicateWithinWatermark;
   }
 
   private void pass(LogicalPlan plan) {

@@ -23,8 +23,6 @@ import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
-import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
-import org.apache.spark.sql.catalyst.plans.logical.DeduplicateWithinWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
@@ -158,7 +156,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
    * watermarks. An inner or semi join without a row of the table leaves its other side unread; a left join does not.
    */
   private static boolean isForEachBatch(LogicalPlan part) {
-    return part instanceof Deduplicate || part instanceof DeduplicateWithinWatermark || part instanceof EventTimeWatermark;
+    return KeysOfMicroBatch.dropsDuplicates(part) || part instanceof EventTimeWatermark;
   }
 
   /** Returns whether rows of the right side count only where they match one of the left side, which is a stream. */
