@@ -97,7 +97,7 @@ CREATE MATERIALIZED VIEW places USING pravega AS SELECT location, count(*) AS nu
 
 @pytest.mark.pipelines
 @pytest.mark.timeout(900)
-def test_a_materialized_view_is_written_anew_and_a_full_refresh_is_too(
+def test_a_materialized_view_and_a_full_refresh_write_all_rows_again(
     cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
 ) -> None:
     namespace = f"pravega.{scope}"

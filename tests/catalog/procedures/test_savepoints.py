@@ -50,6 +50,15 @@ class Warming:
         )
         return row
 
+    def save_and_go_on(self) -> Row:
+        """Write the row 5, make a savepoint, and write 2 and 6 by another version of the query."""
+        self.measure(1, 5)
+        self.run(3)
+        saved = self.save()
+        self.measure(2, 6)
+        self.run(2)
+        return saved
+
     def restore(self, **arguments: str) -> Row:
         [row] = self.call("restore_savepoint", **{"savepoint": self.savepoint, **arguments})
         return row
@@ -85,11 +94,7 @@ def test_a_query_goes_on_from_a_savepoint_in_its_own_table(warming: Warming) -> 
 
 def test_an_upgrade_and_the_way_back_to_another_table(warming: Warming) -> None:
     """It begins with the rows of the savepoint, and counts the query's micro-batches as its own."""
-    warming.measure(1, 5)
-    warming.run(3)
-    saved = warming.save()
-    warming.measure(2, 6)
-    warming.run(2)
+    saved = warming.save_and_go_on()
     assert warming.written() == [2, 5, 6]
     for again in ("again", "once_more"):
         name = f"pravega.{warming.namespace}.{again}"
@@ -107,11 +112,7 @@ def test_an_upgrade_and_the_way_back_to_another_table(warming: Warming) -> None:
 
 
 def test_what_was_written_since_is_fenced_or_doubled_by_name(warming: Warming) -> None:
-    warming.measure(1, 5)
-    warming.run(3)
-    saved = warming.save()
-    warming.measure(2, 6)
-    warming.run(2)
+    saved = warming.save_and_go_on()
     refusal = warming.refused(warming.restore)
     assert "PRAVEGA_QUERY_FENCED" in refusal and f"query {saved.query} (up to micro-batch 1)" in refusal
     first = f"SELECT * FROM pravega.{warming.namespace}.warm VERSION AS OF '{saved.stream_cut}'"

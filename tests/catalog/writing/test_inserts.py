@@ -75,5 +75,5 @@ def test_rows_without_a_routing_key_are_spread_evenly(spark: SparkSession, scope
     spark.range(0, 1002, numPartitions=2).writeTo(table).append()
     counts = sorted(row["count"] for row in spark.table(table).groupBy("_segment").count().collect())
     assert sum(counts) == 1002 and len(counts) == 4
-    # Each task divides each of its batches, of which there is one here, into four runs.
+    # A task divides its rows, here a single batch, into four runs.
     assert counts[-1] - counts[0] <= 2

@@ -901,45 +901,20 @@ def test_maxwell() -> None:
         decode(table, [b'{"type":"c"}'], "maxwell-json")
 
 
+def map_entries(value: Any) -> dict[str, Any]:
+    """Return the type of a map with whole numbers as keys, which Kafka Connect writes as an array of entries."""
+    fields = [{"name": "key", "type": "int"}, {"name": "value", "type": value}]
+    entry = {"type": "record", "name": "E", "connect.internal.type": "MapEntry", "fields": fields}
+    return {"type": "array", "items": entry}
+
+
 SELF_CONTAINING: dict[str, dict[str, Any]] = {
     "record": {"name": "Se", "fields": [{"name": "v", "type": "float"}, {"name": "n", "type": ["null", "Se"]}]},
     "array": {"name": "Se", "fields": [{"name": "n", "type": {"type": "array", "items": "Se"}}]},
-    "entries": {
-        "name": "Se",
-        "fields": [
-            {
-                "name": "n",
-                "type": {
-                    "type": "array",
-                    "items": {
-                        "type": "record",
-                        "name": "E",
-                        "connect.internal.type": "MapEntry",
-                        "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "Se"]}],
-                    },
-                },
-            }
-        ],
-    },
+    "entries": {"name": "Se", "fields": [{"name": "n", "type": map_entries(["null", "Se"])}]},
     "entries of entries": {
         "name": "Se",
-        "fields": [
-            {
-                "name": "n",
-                "type": {
-                    "type": "array",
-                    "items": {
-                        "type": "record",
-                        "name": "E",
-                        "connect.internal.type": "MapEntry",
-                        "fields": [
-                            {"name": "key", "type": "int"},
-                            {"name": "value", "type": {"type": "array", "items": "E"}},
-                        ],
-                    },
-                },
-            }
-        ],
+        "fields": [{"name": "n", "type": map_entries({"type": "array", "items": "E"})}],
     },
 }
 
