@@ -1,15 +1,17 @@
 """Measure streaming queries from table to table: latency, sustained throughput, memory, sizes of micro-batches.
 
-    python -m bench.streaming [latency] [sustained] [memory] [sizes] [copy] [--cores 0,1] [--seconds 30]
+    python -m bench.streaming [latency] [real-time] [sustained] [memory] [sizes] [copy] [--cores 0,1] [--seconds 30]
         [--batches 500] [--rates 250000,500000] [--conf key=value]
 
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
-reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches: its
-own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Sustained: events are appended at a rate;
-how far the query lags behind in the first and in the last third, and the processor time of driver, catalog service
-and Python workers. Memory: resident sizes of the same over so many micro-batches. Sizes: from the commit of a
-transaction of so many events to the end of the micro-batch that has them, and of a batch that finds nothing. Copy: a
-table of two million events into another one, in one micro-batch. All but the segment store runs on the cores given.
+reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches:
+its own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Real time: the same in Spark's
+real-time mode, which writes without transactions (a local session gets the task slots that it needs). Sustained:
+events are appended at a rate; how far the query lags behind in the first and in the last third, and the processor time
+of driver, catalog service and Python workers. Memory: resident sizes of the same over so many micro-batches. Sizes:
+from the commit of a transaction of so many events to the end of the micro-batch that has them, and of a batch that
+finds nothing. Copy: a table of two million events into another one, in one micro-batch. All but the segment store runs
+on the cores given.
 """
 
 from __future__ import annotations
@@ -47,10 +49,16 @@ from pyspark_pravega.datasource.positions.snapshot import measure_tail
 
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
+RATES = (1_000, 50_000)
+"""Events a second where latency is measured."""
+WARM_SECONDS = 20
+"""How long events come before those that are measured, because the JVM compiles what it runs often."""
 WARM = 30
 """Warm-up micro-batches, because the JVM compiles what it runs often."""
 LARGE, LARGE_WARM = 1_000_000, 6
 """The warm-up where throughput is measured: events of each micro-batch, and the number of micro-batches."""
+SWITCHES = ("allowlistCheck", "asyncProgressTrackingByDefault.enabled")
+"""What keeps Spark from taking other sinks than its own in real-time mode."""
 OWN = ("walCommit", "commitOffsets", "commitBatch")
 """What Spark writes into the checkpoint for each micro-batch, whatever the source and sink."""
 Job = Callable[["Run"], None]
@@ -73,12 +81,14 @@ class Run:
         return names
 
     @contextmanager
-    def query(self, source: str, target: str) -> Iterator[StreamingQuery]:
+    def query(self, source: str, target: str, real_time: bool = False) -> Iterator[StreamingQuery]:
         """Run the measured query from one table to the other."""
         rows = self.spark.readStream.table(f"pravega.`{self.scope}`.`{source}`")
         changed = rows.selectExpr("id", "sent", "temp * 1.8 + 32 AS temp", "note").where("temp > 0")
         with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
             writer = changed.writeStream.option("checkpointLocation", checkpoint)
+            if real_time:
+                writer = writer.option("write-mode", "at-least-once").outputMode("update").trigger(realTime="1 minute")  # type: ignore[call-overload]
             query = writer.toTable(f"pravega.`{self.scope}`.`{target}`")
             try:
                 yield query
@@ -101,6 +111,15 @@ class Run:
         began = time.time()
         transaction.commit()
         return began
+
+    def percentiles(self, target: str, visible: Visible, sent: int, since: float = 1e9) -> str:
+        """Return the percentiles of the times from append to visible, of events that were appended since a time."""
+        rows = self.spark.sql(
+            f"SELECT split(split(_segment, '/')[2], '[.]')[0], _offset, sent FROM pravega.`{self.scope}`.`{target}` "
+            f"WHERE sent > {int(since * 1000)} AND id % {max(sent // 20_000, 1)} = 0"
+        ).collect()
+        seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows)
+        return ", ".join(f"p{part} {find_percentile(seconds, part / 100):.0f} ms" for part in (50, 90, 99))
 
     @contextmanager
     def feed(self, source: str, rate: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
@@ -160,7 +179,7 @@ class Visible:
 
 def measure_latency(run: Run) -> None:
     """Print how long events take at two rates, and where the time goes."""
-    for rate in (1_000, 50_000):
+    for rate in RATES:
         source, target = run.tables()
         with run.query(source, target) as query:
             for number in range(1, WARM + 1):
@@ -176,21 +195,39 @@ def measure_latency(run: Run) -> None:
             finally:
                 visible.close()
             done = list_batches(query)[WARM:]
-        table = f"pravega.`{run.scope}`.`{target}`"
-        step = max(sent // 20_000, 1)
-        rows = run.spark.sql(
-            f"SELECT split(split(_segment, '/')[2], '[.]')[0], _offset, sent FROM {table} "
-            f"WHERE sent > 1000000000000 AND id % {step} = 0"
-        ).collect()
-        seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows)
         own = statistics.median(sum(progress.durationMs.get(part, 0) for part in OWN) for progress in done)
         whole = statistics.median(progress.durationMs["triggerExecution"] for progress in done)
-        percentiles = ", ".join(f"p{part} {find_percentile(seconds, part / 100):.0f} ms" for part in (50, 90, 99))
+        times = run.percentiles(target, visible, sent)
         print(
-            f"{rate:,} events/s: append to visible {percentiles}; a micro-batch {whole:.0f} ms, of which Spark's "
+            f"{rate:,} events/s: append to visible {times}; a micro-batch {whole:.0f} ms, of which Spark's "
             f"checkpoint {own:.0f} ms; {len(done)} micro-batches\n  medians: {summarize_parts(done)}",
             flush=True,
         )
+
+
+def measure_real_time(run: Run) -> None:
+    """Print how long events take in real-time mode at two rates."""
+    for rate in RATES:
+        source, target = run.tables()
+        table = f"pravega.`{run.scope}`.`{target}`"
+        with run.query(source, target, real_time=True):
+            visible = Visible(run.pravega, Stream(run.scope, target))
+            try:
+                with run.feed(source, rate, WARM_SECONDS) as feeder:
+                    assert feeder.stdout is not None
+                    first = int(feeder.stdout.read())
+                warm = datetime.now().timestamp()
+                with run.feed(source, rate, run.seconds) as feeder:
+                    assert feeder.stdout is not None
+                    sent = int(feeder.stdout.read())
+                end = time.monotonic() + 120
+                while (count := run.spark.sql(f"SELECT count(*) FROM {table}").collect()[0][0]) < first + sent:
+                    assert time.monotonic() < end, (count, first, sent)
+                    time.sleep(0.5)
+                assert count == first + sent, (count, first, sent)
+            finally:
+                visible.close()
+        print(f"{rate:,} events/s: append to visible {run.percentiles(target, visible, sent, since=warm)}", flush=True)
 
 
 def find_percentile(ordered: list[float], part: float) -> float:
@@ -351,7 +388,7 @@ def find_end(progress: Any) -> float:
 def main() -> None:
     """Measure the named parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory", "copy"])
+    parser.add_argument("what", nargs="*", default=["sizes", "latency", "real-time", "sustained", "memory", "copy"])
     parser.add_argument("--cores", default="0,1")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--batches", type=int, default=500)
@@ -360,6 +397,7 @@ def main() -> None:
     arguments = parser.parse_args()
     jobs: dict[str, Job] = {
         "latency": measure_latency,
+        "real-time": measure_real_time,
         "sustained": lambda run: measure_sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
         "memory": lambda run: measure_memory(run, arguments.batches),
         "sizes": measure_sizes,
@@ -370,7 +408,8 @@ def main() -> None:
         os.sched_setaffinity(0, cores)
         confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
         confs |= dict(conf.split("=", 1) for conf in arguments.conf)
-        with open_session(config, len(cores), confs) as (spark, scope):
+        confs |= dict.fromkeys((f"spark.sql.streaming.realTimeMode.{name}" for name in SWITCHES), "false")
+        with open_session(config, max(len(cores), SEGMENTS), confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
             for name in arguments.what:
                 print(f"--- {name}", flush=True)
