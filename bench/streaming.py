@@ -6,12 +6,11 @@
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
 reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches:
 its own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Real time: the same in Spark's
-real-time mode, which writes without transactions (a local session gets the task slots that it needs). Sustained:
-events are appended at a rate; how far the query lags behind in the first and in the last third, and the processor time
-of driver, catalog service and Python workers. Memory: resident sizes of the same over so many micro-batches. Sizes:
-from the commit of a transaction of so many events to the end of the micro-batch that has them, and of a batch that
-finds nothing. Copy: a table of two million events into another one, in one micro-batch. All but the segment store runs
-on the cores given.
+real-time mode, which writes without transactions. Sustained: events are appended at a rate; how far the query lags
+behind in the first and in the last third, and the processor time of driver, catalog service and Python workers.
+Memory: resident sizes of the same over so many micro-batches. Sizes: from the commit of a transaction of so many
+events to the end of the micro-batch that has them, and of a batch that finds nothing. Copy: a table of two million
+events into another one, in one micro-batch. All but the segment store runs on the cores given.
 """
 
 from __future__ import annotations
@@ -409,7 +408,9 @@ def main() -> None:
         confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
         confs |= dict(conf.split("=", 1) for conf in arguments.conf)
         confs |= dict.fromkeys((f"spark.sql.streaming.realTimeMode.{name}" for name in SWITCHES), "false")
-        with open_session(config, max(len(cores), SEGMENTS), confs) as (spark, scope):
+        # Tasks in real-time mode keep their slots, and the rows are counted beside them.
+        slots = len(cores) + SEGMENTS * ("real-time" in arguments.what)
+        with open_session(config, slots, confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
             for name in arguments.what:
                 print(f"--- {name}", flush=True)
