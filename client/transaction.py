@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark_pravega import errors
@@ -41,6 +41,7 @@ _REFUSED = (errors.AuthenticationError, errors.InvalidOptionError, errors.Permis
 """Answers to a commit after which nothing has been committed."""
 
 
+@dataclass(eq=False, repr=False)
 class Transaction:
     """A transaction on one stream. Every writer that knows its id can append to it; this object ends it.
 
@@ -64,26 +65,19 @@ class Transaction:
     >>> transaction.commit()
     """
 
-    def __init__(
-        self,
-        controller: Controller,
-        stream: Stream,
-        transaction: uuid.UUID,
-        segments: list[SegmentRange],
-        lease_ms: int,
-        token: str = "",
-    ) -> None:
-        self._controller = controller
-        self.stream = stream
-        self.id = transaction
-        self.segments = segments
-        self.lease_ms = lease_ms
-        self.token = token
-        self.begun_at = time.monotonic()
+    controller: Controller
+    stream: Stream
+    id: uuid.UUID
+    segments: list[SegmentRange]
+    lease_ms: int
+    token: str = ""
+    begun_at: float = field(default_factory=time.monotonic, init=False)
+    failure: errors.PravegaError | None = field(default=None, init=False)
+    """Why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
+
+    def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
-        self.failure: errors.PravegaError | None = None
-        """Why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
         self._decided = False
 
     @classmethod
@@ -130,7 +124,7 @@ class Transaction:
 
     def ping(self) -> None:
         """Renew the lease. Raises TransactionNotOpenError."""
-        self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
+        self.controller.ping_transaction(self.stream, self.id, self.lease_ms)
 
     def _ping_until_stopped(self) -> None:
         period = self.lease_ms / 1000 / PINGS_PER_LEASE
@@ -157,7 +151,7 @@ class Transaction:
 
     def status(self) -> TransactionStatus:
         """Return the state of the transaction, as the controller knows it."""
-        return self._controller.transaction_status(self.stream, self.id)
+        return self.controller.transaction_status(self.stream, self.id)
 
     def explain_end(self) -> errors.TransactionNotOpenError:
         """Return the error for a transaction that takes no more events; it says what has become of it."""
@@ -205,7 +199,7 @@ class Transaction:
         reminder = make_commit_reminder(self.stream, self.id)
 
         def ask() -> None:
-            self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
+            self.controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
 
         while True:
             error: errors.PravegaError | None = None
@@ -254,7 +248,7 @@ class Transaction:
         """
         self._stop.set()
         try:
-            self._controller.abort_transaction(self.stream, self.id)
+            self.controller.abort_transaction(self.stream, self.id)
         except errors.TransactionNotOpenError:
             if self.status() in (TransactionStatus.COMMITTED, TransactionStatus.COMMITTING):
                 raise
