@@ -12,14 +12,7 @@ import ssl
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    PravegaError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    TlsError,
-    Unreached,
-)
+from pyspark_pravega import errors
 
 from .config import ClientConfig, Endpoint
 from .retry import describe_unreached
@@ -43,8 +36,8 @@ _NOT_TLS = "the server at {endpoint} does not speak TLS; use a plain address (tc
 """The sentences of errors that `ssl` and gRPC report in different ways."""
 
 
-def _make_tls_error(sentence: str, endpoint: Endpoint, detail: str = "") -> TlsError:
-    return TlsError(sentence.format(endpoint=endpoint, detail=detail))
+def _make_tls_error(sentence: str, endpoint: Endpoint, detail: str = "") -> errors.TlsError:
+    return errors.TlsError(sentence.format(endpoint=endpoint, detail=detail))
 
 
 def load_trust_store(config: ClientConfig) -> str | None:
@@ -58,7 +51,7 @@ def load_trust_store(config: ClientConfig) -> str | None:
         return None
 
     def raise_error(reason: str) -> NoReturn:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"the trust store '{path}' {reason}; it must be a file with PEM certificates "
             "(-----BEGIN CERTIFICATE-----), present on the driver and on every executor"
         ) from None
@@ -106,7 +99,7 @@ def load_grpc_root_certificates(config: ClientConfig) -> bytes:
         return pem.encode("ascii")
     system = load_system_root_certificates()
     if not system:
-        raise TlsError(
+        raise errors.TlsError(
             "this machine has no CA certificates (SSL_CERT_FILE and SSL_CERT_DIR are empty too), so no server can be "
             "trusted; give the server's CA as trust store"
         )
@@ -151,12 +144,14 @@ def find_server_name_override(config: ClientConfig, endpoint: Endpoint) -> str |
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     if not names:
-        raise TlsError(f"the certificate of {endpoint} names no host; the server needs one with a subjectAltName")
+        raise errors.TlsError(
+            f"the certificate of {endpoint} names no host; the server needs one with a subjectAltName"
+        )
     # Any name that the wildcard covers will do.
     return re.sub(r"^\*\.", "any.", names[0])
 
 
-def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
+def make_connection_error(error: OSError, endpoint: Endpoint) -> errors.PravegaError:
     """Make the error for a failed connection or handshake.
 
     TlsError is final; ServerUnavailableError and ServerTimeoutError may pass.
@@ -168,25 +163,25 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
         sentence = _OUT_OF_DATE if code in (_EXPIRED, _NOT_YET_VALID) else _UNTRUSTED
         return _make_tls_error(sentence, endpoint, error.verify_message)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
+        return errors.ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
             return _make_tls_error(_NOT_TLS, endpoint)
-        return TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
+        return errors.TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
     if isinstance(error, TimeoutError):
         # A plain segment store keeps silent when it is greeted with TLS, so it need not be slow.
-        return ServerTimeoutError(
+        return errors.ServerTimeoutError(
             f"the server at {endpoint} did not answer in time; is it up, and does it speak the protocol of the "
             "address (tls:// or tcp://)?"
         )
     why = describe_unreached(error)
     resolution_error = why if isinstance(error, socket.gaierror) else None
     reason = resolution_error or error.strerror or str(error) or type(error).__name__
-    unavailable = ServerUnavailableError(
+    unavailable = errors.ServerUnavailableError(
         f"cannot reach the server at {endpoint} ({reason}); check the address, and that the server runs"
     )
-    unavailable.unreached = None if why is None else Unreached(f"the server at {endpoint}", why)
+    unavailable.unreached = None if why is None else errors.Unreached(f"the server at {endpoint}", why)
     return unavailable
 
 
@@ -225,12 +220,12 @@ _GRPC_VERIFICATION = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)")
 _GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
-def find_grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
+def find_grpc_tls_error(details: str, endpoint: Endpoint) -> errors.TlsError | None:
     """Return the error for the TLS failure behind gRPC's UNAVAILABLE, or None without one."""
     for mark, sentence in _GRPC_FAILURES.items():
         if mark in details:
             match = _GRPC_VERIFICATION.search(details)
             return _make_tls_error(sentence, endpoint, match.group(1).strip() if match else "verification failed")
     if any(mark in details for mark in _GRPC_OTHER_FAILURES):
-        return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
+        return errors.TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
     return None

@@ -7,22 +7,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.errors import (
-    AuthenticationError,
-    ClientClosedError,
-    InvalidOptionError,
-    PermissionDeniedError,
-    PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    StreamNotFoundError,
-    TlsError,
-    TransactionNotOpenError,
-    TransactionOutcomeUnknownError,
-)
+from pyspark_pravega import errors
 
 from .cancellation import run_in_background
 from .controller.transaction_calls import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
@@ -49,10 +37,11 @@ _LOOK_SECONDS = 0.002
 _MERGING_SECONDS = 0.25
 """Seconds of such looks, after which the controller is asked instead."""
 
-_REFUSED = (AuthenticationError, InvalidOptionError, PermissionDeniedError, TlsError)
+_REFUSED = (errors.AuthenticationError, errors.InvalidOptionError, errors.PermissionDeniedError, errors.TlsError)
 """Answers to a commit after which nothing has been committed."""
 
 
+@dataclass(eq=False, repr=False)
 class Transaction:
     """A transaction on one stream. Every writer that knows its id can append to it; this object ends it.
 
@@ -76,26 +65,19 @@ class Transaction:
     >>> transaction.commit()
     """
 
-    def __init__(
-        self,
-        controller: Controller,
-        stream: Stream,
-        transaction: uuid.UUID,
-        segments: list[SegmentRange],
-        lease_ms: int,
-        token: str = "",
-    ) -> None:
-        self._controller = controller
-        self.stream = stream
-        self.id = transaction
-        self.segments = segments
-        self.lease_ms = lease_ms
-        self.token = token
-        self.begun_at = time.monotonic()
+    controller: Controller
+    stream: Stream
+    id: uuid.UUID
+    segments: list[SegmentRange]
+    lease_ms: int
+    token: str = ""
+    begun_at: float = field(default_factory=time.monotonic, init=False)
+    failure: errors.PravegaError | None = field(default=None, init=False)
+    """Why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
+
+    def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
-        self.failure: PravegaError | None = None
-        """Why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
         self._decided = False
 
     @classmethod
@@ -121,7 +103,7 @@ class Transaction:
         """
         epoch = get_transaction_epoch(transaction)
         if epoch > MAX_EPOCH:
-            raise StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}: no stream can have so many")
+            raise errors.StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}: no stream can have so many")
         segments = [
             replace(segment, segment_id=make_transaction_segment_id(segment.segment_id, transaction))
             for segment in controller.epoch_segments(stream, epoch)
@@ -142,7 +124,7 @@ class Transaction:
 
     def ping(self) -> None:
         """Renew the lease. Raises TransactionNotOpenError."""
-        self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
+        self.controller.ping_transaction(self.stream, self.id, self.lease_ms)
 
     def _ping_until_stopped(self) -> None:
         period = self.lease_ms / 1000 / PINGS_PER_LEASE
@@ -151,14 +133,14 @@ class Transaction:
             try:
                 self.ping()
                 pause = period
-            except ClientClosedError:
+            except errors.ClientClosedError:
                 return  # whoever closed the connection needs the transaction no longer
-            except PravegaError as error:
+            except errors.PravegaError as error:
                 if self._decided or self._stop.is_set():
                     # A ping that overlaps the commit finds that the transaction is no longer open.
                     return
                 _log.warning("Transaction %s on stream %s cannot be kept alive: %s", self.id, self.stream, error)
-                if isinstance(error, TransactionNotOpenError):
+                if isinstance(error, errors.TransactionNotOpenError):
                     self.failure = error
                     return
                 pause = min(period, 1.0)
@@ -169,24 +151,24 @@ class Transaction:
 
     def status(self) -> TransactionStatus:
         """Return the state of the transaction, as the controller knows it."""
-        return self._controller.transaction_status(self.stream, self.id)
+        return self.controller.transaction_status(self.stream, self.id)
 
-    def explain_end(self) -> TransactionNotOpenError:
+    def explain_end(self) -> errors.TransactionNotOpenError:
         """Return the error for a transaction that takes no more events; it says what has become of it."""
         status = self.status()
         title = f"transaction {self.id} on stream '{self.stream}'"
         if self.failure is not None:
-            return TransactionNotOpenError(self.failure.message)
+            return errors.TransactionNotOpenError(self.failure.message)
         if status in (TransactionStatus.ABORTING, TransactionStatus.ABORTED):
-            return TransactionNotOpenError(
+            return errors.TransactionNotOpenError(
                 f"{title} was aborted: by a client, or by the server because nobody pinged it during the lease of "
                 f"{self.lease_ms / 1000:g} s. No event of it is visible"
             )
         if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
-            return TransactionNotOpenError(f"{title} is already committed")
+            return errors.TransactionNotOpenError(f"{title} is already committed")
         if status is TransactionStatus.OPEN:
-            return TransactionNotOpenError(f"{title} is sealed, because it is about to be committed")
-        return TransactionNotOpenError(f"{title} is not known to the server: it ended long ago, or never began")
+            return errors.TransactionNotOpenError(f"{title} is sealed, because it is about to be committed")
+        return errors.TransactionNotOpenError(f"{title} is not known to the server: it ended long ago, or never began")
 
     def commit(
         self,
@@ -217,10 +199,10 @@ class Transaction:
         reminder = make_commit_reminder(self.stream, self.id)
 
         def ask() -> None:
-            self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
+            self.controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
 
         while True:
-            error: PravegaError | None = None
+            error: errors.PravegaError | None = None
             try:
                 if state is TransactionStatus.OPEN:
                     ask()
@@ -230,26 +212,26 @@ class Transaction:
                 ):
                     merged, pause = None, _LOOK_SECONDS
                 state = self.status()
-            except (TransactionNotOpenError, *_REFUSED):
+            except (errors.TransactionNotOpenError, *_REFUSED):
                 raise
-            except PravegaError as failed:
+            except errors.PravegaError as failed:
                 _log.warning("Committing transaction %s on stream %s: %s", self.id, self.stream, failed)
                 error = failed
-                failures += isinstance(failed, ServerFailedError)
+                failures += isinstance(failed, errors.ServerFailedError)
             if state is TransactionStatus.COMMITTED:
                 return
             if state not in (TransactionStatus.OPEN, TransactionStatus.COMMITTING):
-                raise TransactionNotOpenError(
+                raise errors.TransactionNotOpenError(
                     f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.name.lower()}; "
                     "no event of it is visible"
                 )
             if error is not None and (failures == _FAILURES or time.monotonic() + pause > deadline):
-                raise TransactionOutcomeUnknownError(
+                raise errors.TransactionOutcomeUnknownError(
                     f"it is unknown whether transaction {self.id} on stream '{self.stream}' was committed: "
                     f"{error.message}; look at the data before you write it again"
                 ) from error
             if time.monotonic() + pause > deadline:
-                raise ServerTimeoutError(
+                raise errors.ServerTimeoutError(
                     f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
                     f"{timeout:.3g} s; {reminder.explain()}. Do not write its events again: they become visible once "
                     "the server has done it, and whoever waits for them asks for that again"
@@ -266,8 +248,8 @@ class Transaction:
         """
         self._stop.set()
         try:
-            self._controller.abort_transaction(self.stream, self.id)
-        except TransactionNotOpenError:
+            self.controller.abort_transaction(self.stream, self.id)
+        except errors.TransactionNotOpenError:
             if self.status() in (TransactionStatus.COMMITTED, TransactionStatus.COMMITTING):
                 raise
 
@@ -291,7 +273,7 @@ def _wait_until_merged(merged: Callable[[], bool], seconds: float) -> bool:
             with limit_retries(_MERGING_SECONDS):
                 if merged():
                     return True
-        except PravegaError as error:
+        except errors.PravegaError as error:
             _log.debug("Only the controller can tell the state of a commit: %s", error)
             return True
         time.sleep(_LOOK_SECONDS)
@@ -307,13 +289,13 @@ def _create_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> 
         return controller.create_transaction(stream, lease_ms)  # the server refuses it, unless it has other limits
     try:
         created = controller.create_transaction(stream, _FIRST_LEASE_MS)
-    except InvalidOptionError:
+    except errors.InvalidOptionError:
         return controller.create_transaction(stream, lease_ms)  # the server has a lower limit
 
     def ping() -> None:
         try:
             controller.ping_transaction(stream, created.id, lease_ms)
-        except PravegaError as error:  # the transaction or the connection may have ended
+        except errors.PravegaError as error:  # the transaction or the connection may have ended
             _log.debug("Transaction %s keeps its first lease: %s", created.id, error)
 
     run_in_background(ping)

@@ -76,9 +76,9 @@ class Option(Generic[T]):
     key: str
     type: OptionType[T]
     allowed: SettableAs
-    _: KW_ONLY
     default_text: str | None = None
     """The default as a user would write it; None where there is no default, which only an `optional` type allows."""
+    _: KW_ONLY
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None
@@ -321,28 +321,24 @@ def _parse_name_in_lake(text: str) -> str:
     return text
 
 
-NAME_IN_LAKE: OptionType[str] = OptionType("`<namespace>.<table>`", _parse_name_in_lake)
-FORMAT_NAME: OptionType[str] = OptionType(
+NAME_IN_LAKE = OptionType("`<namespace>.<table>`", _parse_name_in_lake)
+FORMAT_NAME = OptionType(
     "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _parse_format_name
 )
-TEXT: OptionType[str] = OptionType("text", lambda text: text)
-BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _parse_boolean)
-DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _parse_duration)
-BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _parse_byte_size)
-TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _parse_trigger)
-TIMESTAMP: OptionType[datetime] = OptionType(
-    "time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _parse_timestamp
-)
-URI: OptionType[str] = OptionType("URI", _parse_uri)
-DIRECTORY: OptionType[str] = OptionType("URI of a directory", _parse_directory)
-NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
-SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
-    "`true`, `false`, or names of scopes, separated by commas", _parse_scopes
-)
-PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
-JSON_TEXT: OptionType[str] = OptionType("JSON", _parse_json)
-PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
-PLUG_IN_OR_FILE: OptionType[str] = OptionType(
+TEXT = OptionType("text", lambda text: text)
+BOOLEAN = OptionType("`true` or `false`", _parse_boolean)
+DURATION = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _parse_duration)
+BYTE_SIZE = OptionType("bytes (`64k`, `16m`, `1g`)", _parse_byte_size)
+TRIGGER = OptionType("duration, `available now` or `once`", _parse_trigger)
+TIMESTAMP = OptionType("time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _parse_timestamp)
+URI = OptionType("URI", _parse_uri)
+DIRECTORY = OptionType("URI of a directory", _parse_directory)
+NAMES = OptionType("names, separated by commas", _parse_names)
+SCOPES = OptionType("`true`, `false`, or names of scopes, separated by commas", _parse_scopes)
+PATTERN = OptionType("regular expression", _parse_pattern)
+JSON_TEXT = OptionType("JSON", _parse_json)
+PLUG_IN = OptionType("`module:attribute`", _parse_plug_in)
+PLUG_IN_OR_FILE = OptionType(
     "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)
 )
 
@@ -355,8 +351,10 @@ def stream_cut(*names: str) -> OptionType[str]:
     )
 
 
-QUERY = SettableAs.READ | SettableAs.WRITE
-CONNECTION = SettableAs.START | QUERY
-TABLE = SettableAs.PROPERTY | QUERY
-READS = SettableAs.CATALOG | SettableAs.READ
-WRITES = SettableAs.CATALOG | SettableAs.WRITE
+START, PROPERTY, SCRIPT = SettableAs.START, SettableAs.PROPERTY, SettableAs.SCRIPT
+READ, WRITE = SettableAs.READ, SettableAs.WRITE
+QUERY = READ | WRITE
+CONNECTION = START | QUERY
+TABLE = PROPERTY | QUERY
+READS = SettableAs.CATALOG | READ
+WRITES = SettableAs.CATALOG | WRITE

@@ -13,15 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyspark_pravega.errors import (
-    ConsumerInUseError,
-    ConsumerNotFoundError,
-    InvalidOptionError,
-    PermissionDeniedError,
-    ScopeNotFoundError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-)
+from pyspark_pravega import errors
 
 from .. import Pravega
 from ..controller.reader_group_calls import Holding, ReaderGroup
@@ -54,7 +46,7 @@ class Consumer:
         another query takes it at the same moment; InvalidNameError; StreamNotFoundError.
         """
         if pravega.controller.stream_configuration(stream).retention is None:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"stream '{stream}' has no retention policy, so the server keeps everything, whatever consumer "
                 f"'{name}' has read. Set one, for example the table properties 'retention.type'='size' and "
                 "'retention.minimum'='1m', or leave the consumer out"
@@ -67,12 +59,12 @@ class Consumer:
             try:
                 consumer.move(position)
                 return consumer
-            except InvalidOptionError:  # it is already past the position
+            except errors.InvalidOptionError:  # it is already past the position
                 pravega.controller.delete_reader_group(group)
         new_group = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
         group = pravega.controller.create_reader_group(new_group)
         if group.id != new_group.id:
-            raise ConsumerInUseError(
+            raise errors.ConsumerInUseError(
                 f"consumer '{name}' of scope '{stream.scope}' was created by another query at the same moment; give "
                 "each query its own consumer"
             )
@@ -124,7 +116,7 @@ def list_reader_groups(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]
     Raises StreamNotFoundError.
     """
     statuses = {(status.scope, status.name): status for status in list_consumers(pravega, stream)}
-    with suppress(PermissionDeniedError):
+    with suppress(errors.PermissionDeniedError):
         for name in _group_names(pravega.controller.list_streams(stream.scope)):
             key = stream.scope, name
             if key not in statuses and (group := pravega.controller.reader_group(*key)) and stream in group.streams:
@@ -134,7 +126,7 @@ def list_reader_groups(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]
 
 def _add_position(pravega: Pravega, status: ConsumerStatus) -> ConsumerStatus:
     position = None
-    with suppress(PermissionDeniedError):
+    with suppress(errors.PermissionDeniedError):
         position = find_group_position(pravega, status.stream, status.scope, status.name)
     behind = None if position is None else count_bytes_after(pravega, position)
     return replace(status, position=position, bytes_behind=behind)
@@ -142,7 +134,7 @@ def _add_position(pravega: Pravega, status: ConsumerStatus) -> ConsumerStatus:
 
 def find_group_position(pravega: Pravega, stream: Stream, scope: str, name: str) -> StreamCut | None:
     """Return the position of a reader group in a stream, if it is a stream cut now; see `GroupProgress.positions`."""
-    with suppress(StreamNotFoundError):
+    with suppress(errors.StreamNotFoundError):
         progress = GroupLog(pravega, scope, name).read()
         positions = {} if progress is None else progress.positions(stream)
         read = [segment for segment, at in positions.items() if at < 0]  # to their ends, whose successors wait
@@ -168,7 +160,7 @@ def _is_dropped_with_stream(pravega: Pravega, group: ReaderGroup) -> bool:
     try:
         is_subscribed = (group.scope, group.name) in pravega.controller.subscribers(group.streams[0])
         return is_subscribed and not _has_readers(pravega, group)
-    except StreamNotFoundError:
+    except errors.StreamNotFoundError:
         return False
 
 
@@ -179,7 +171,7 @@ def _group_names(streams: Iterable[str]) -> list[str]:
 def list_consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
     """Yield the consumers of several scopes, as `list_consumers_of_scope` does; skip scopes that were dropped."""
     for scope in scopes:
-        with suppress(ScopeNotFoundError):
+        with suppress(errors.ScopeNotFoundError):
             yield from list_consumers_of_scope(pravega, scope)
 
 
@@ -191,11 +183,11 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
     """
     group = pravega.controller.reader_group(scope, name)
     if group is None:
-        raise ConsumerNotFoundError(
+        raise errors.ConsumerNotFoundError(
             f"there is no consumer '{name}' in scope '{scope}'; see pyspark-pravega consumers list"
         )
     if group.holding is not Holding.MANUAL or len(group.streams) != 1 or _has_readers(pravega, group):
-        raise ConsumerInUseError(
+        raise errors.ConsumerInUseError(
             f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
         )
     (stream,) = group.streams
@@ -208,8 +200,8 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
 def _list_subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
     try:
         return pravega.controller.subscribers(stream)
-    except StreamNotFoundError:
-        raise UnsupportedOperationError(
+    except errors.StreamNotFoundError:
+        raise errors.UnsupportedOperationError(
             f"stream '{stream}' no longer exists, and Pravega 0.13 cannot drop a consumer whose stream was deleted "
             "first; create a stream of this name again, drop the consumer, and then the stream"
         ) from None
@@ -232,8 +224,8 @@ def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
             continue
         try:
             used = _has_readers(pravega, group)
-        except StreamNotFoundError:
-            raise ConsumerInUseError(
+        except errors.StreamNotFoundError:
+            raise errors.ConsumerInUseError(
                 f"consumer '{name}' of scope '{scope}' is being created or dropped right now; drop stream '{stream}' "
                 "again in a moment"
             ) from None
@@ -247,7 +239,7 @@ def _find_status(pravega: Pravega, stream: Stream, scope: str, name: str) -> Con
     if group is not None and group.holding is Holding.MANUAL and group.streams == (stream,):
         try:
             state = GroupLog(pravega, scope, name).read()
-        except StreamNotFoundError:
+        except errors.StreamNotFoundError:
             state = None  # being created or dropped: the group is known, but its stream is missing
         position = None if state is None or state.used else StreamCut(stream, state.positions(stream))
     holding = Holding.NONE if group is None else group.holding
@@ -260,7 +252,7 @@ def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
     stream = position.stream
     try:
         segments, token = pravega.controller.list_segments_between(position, None)
-    except (InvalidOptionError, StreamNotFoundError):
+    except (errors.InvalidOptionError, errors.StreamNotFoundError):
         return None  # the position belongs to an older stream of this name
     pravega.segments.seed_token(stream, token)
     infos = pravega.segments.segment_infos(stream, segments)
@@ -276,7 +268,7 @@ def lies_before(pravega: Pravega, position: StreamCut, cut: StreamCut) -> bool:
         return False
     try:
         pravega.controller.list_segments_between(cut, position)
-    except InvalidOptionError:
+    except errors.InvalidOptionError:
         return True
     return False
 
@@ -285,13 +277,13 @@ def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None
     taken = f"choose a name other than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
     if group.streams != (stream,):
         others = ", ".join(map(str, group.streams))
-        raise ConsumerInUseError(f"{taken} by a consumer or reader group of stream {others}, not of '{stream}'")
+        raise errors.ConsumerInUseError(f"{taken} by a consumer or reader group of stream {others}, not of '{stream}'")
     if group.holding is not Holding.MANUAL:
-        raise ConsumerInUseError(
+        raise errors.ConsumerInUseError(
             f"{taken} by a reader group of another client, which holds events in the way {group.holding.name}"
         )
     if _has_readers(pravega, group):
-        raise ConsumerInUseError(f"{taken} by a reader group that readers of another client use")
+        raise errors.ConsumerInUseError(f"{taken} by a reader group that readers of another client use")
 
 
 def _has_readers(pravega: Pravega, group: ReaderGroup) -> bool:

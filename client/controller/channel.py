@@ -17,15 +17,7 @@ from typing import Any
 import grpc
 from google.protobuf.message_factory import GetMessageClass
 
-from pyspark_pravega.errors import (
-    ClientClosedError,
-    PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    StreamNotFoundError,
-    TlsError,
-)
+from pyspark_pravega import errors
 
 from .. import cancellation
 from ..config import DEFAULT_CONTROLLER_PORT, ClientConfig, Endpoint
@@ -126,16 +118,16 @@ class ControllerChannel:
             late = False
             try:
                 return self._send(rpc, request, purpose, max(min(limit, seconds_left), _SHORTEST_CALL))
-            except ServerTimeoutError:
+            except errors.ServerTimeoutError:
                 late = True
                 raise
 
         def can_retry(error: BaseException) -> bool:
-            if isinstance(error, ServerFailedError):
+            if isinstance(error, errors.ServerFailedError):
                 return purpose.idempotent and tries < TRIES_OF_FAILED_CALLS
-            if isinstance(error, ServerTimeoutError):
+            if isinstance(error, errors.ServerTimeoutError):
                 return purpose.remind is not None
-            return isinstance(error, ServerUnavailableError)
+            return isinstance(error, errors.ServerUnavailableError)
 
         reply = retry(
             attempt, timeout=self.config.retry_timeout, transient=can_retry, first_contact=self._first_contact
@@ -156,11 +148,11 @@ class ControllerChannel:
             error = make_controller_error(
                 failure.code(), details, purpose, endpoint, with_credentials=header is not None
             )
-            if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
+            if not isinstance(error, errors.ServerUnavailableError | errors.ServerTimeoutError):
                 self._first_contact.note_answer()
-            if isinstance(error, ServerUnavailableError):
+            if isinstance(error, errors.ServerUnavailableError):
                 if not self.config.tls and has_hung_up(details) and is_tls(endpoint):
-                    error = TlsError(
+                    error = errors.TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; use an "
                         "address that begins with tls://"
                     )
@@ -168,7 +160,7 @@ class ControllerChannel:
                     self._choose_next_controller(turn)
                     says = self._first_contact.open and _describe_stranger(endpoint, self.config.tls)
                     if says:
-                        error = ServerUnavailableError(
+                        error = errors.ServerUnavailableError(
                             f"cannot {purpose.action}: the server at {endpoint} {says}; give the address of a Pravega "
                             f"controller, whose port is {DEFAULT_CONTROLLER_PORT} by default"
                         )
@@ -177,7 +169,7 @@ class ControllerChannel:
             _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
             # gRPC's error must not become the cause: it holds the call with its metadata.
             raise error from None
-        except ServerUnavailableError:
+        except errors.ServerUnavailableError:
             self._choose_next_controller(turn)
             raise
         self._first_contact.note_answer()
@@ -195,7 +187,7 @@ class ControllerChannel:
             self._reset()
         with self._lock:
             if self._closed:
-                raise ClientClosedError("the controller connection is closed; make a new one")
+                raise errors.ClientClosedError("the controller connection is closed; make a new one")
             if endpoint not in self._channels:
                 channel = self._connect(endpoint)
                 self._channels[endpoint] = channel, _make_methods(channel)
@@ -284,8 +276,8 @@ def _describe_stranger(endpoint: Endpoint, tls: bool) -> str | None:
     return "answers, but is not a controller" if answer and answer[3:4] != _HTTP2_SETTINGS else None
 
 
-def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
-    return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
+def make_stream_not_found_error(stream: Stream) -> errors.StreamNotFoundError:
+    return errors.StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 
 def name_status(reply: Any) -> str:
@@ -321,7 +313,7 @@ class ControllerCalls:
         """Raise the error for a reply whose status is no success: that of the purpose, or else one without a reason."""
         status = name_status(reply)
         if status != SUCCESS:
-            raise purpose.refusals.get(status) or ServerFailedError(
+            raise purpose.refusals.get(status) or errors.ServerFailedError(
                 f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
             )
 
@@ -341,7 +333,7 @@ class ControllerCalls:
         action: str,
         stream: Stream,
         right: Right = "READ",
-        refusals: Mapping[str, PravegaError] | None = None,
+        refusals: Mapping[str, errors.PravegaError] | None = None,
         **more: Any,
     ) -> Purpose:
         """Return the purpose of a call for a stream, with the error if there is none; `more` are other fields of it."""

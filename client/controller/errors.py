@@ -14,16 +14,7 @@ from typing import Literal
 
 import grpc
 
-from pyspark_pravega.errors import (
-    AuthenticationError,
-    PermissionDeniedError,
-    PravegaError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    Unreached,
-    UnsupportedOperationError,
-)
+from pyspark_pravega import errors
 
 from ..config import Endpoint
 from ..tls import find_grpc_tls_error
@@ -47,8 +38,8 @@ class Purpose:
     action: str
     resource: str
     right: Right
-    refusals: Mapping[str, PravegaError] = field(default_factory=dict)
-    refine: Callable[[str], PravegaError | None] | None = None
+    refusals: Mapping[str, errors.PravegaError] = field(default_factory=dict)
+    refine: Callable[[str], errors.PravegaError | None] | None = None
     idempotent: bool = True
     remind: Callable[[], None] | None = None
     when_late: str = ""
@@ -84,7 +75,7 @@ _PASSING = (
 
 def make_controller_error(
     status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
-) -> PravegaError:
+) -> errors.PravegaError:
     """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass; others are final."""
     refined = purpose.refine(details) if purpose.refine is not None else None
     if refined is not None:
@@ -93,15 +84,15 @@ def make_controller_error(
     said = extract_server_text(details)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
-            return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
-        return AuthenticationError(
+            return errors.AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
+        return errors.AuthenticationError(
             f"{cannot}: the controller at {endpoint} requires credentials, and none are given; "
             "give them in the same place as its address: those of an environment are not sent to addresses of a query"
         )
     if status is grpc.StatusCode.PERMISSION_DENIED:
         if said and said != _NO_RIGHT:
-            return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
-        return PermissionDeniedError(
+            return errors.UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
+        return errors.PermissionDeniedError(
             f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
             "ask for that entry in Pravega's access control list"
         )
@@ -112,32 +103,34 @@ def make_controller_error(
         if tls_failure is not None:
             return tls_failure
         lost, why_unreached = _find_lost_connection(details)
-        unavailable = ServerUnavailableError(
+        unavailable = errors.ServerUnavailableError(
             f"{cannot}: the controller at {endpoint} cannot be reached ({lost}); check the address, and that "
             "the server runs"
         )
         if why_unreached is not None:
-            unavailable.unreached = Unreached(f"the controller at {endpoint}", why_unreached)
+            unavailable.unreached = errors.Unreached(f"the controller at {endpoint}", why_unreached)
         return unavailable
     if status in _PASSING:
-        return ServerUnavailableError(
+        return errors.ServerUnavailableError(
             f"{cannot}: the controller at {endpoint} could not handle the call ({status.name}{_put_after_colon(said)})"
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return ServerTimeoutError(
+        return errors.ServerTimeoutError(
             f"{cannot}: the controller at {endpoint} did not answer in time{_put_after_colon(said)}{purpose.when_late}"
         )
     if status is grpc.StatusCode.UNIMPLEMENTED:
-        return ServerFailedError(
+        return errors.ServerFailedError(
             f"{cannot}: the server at {endpoint} does not know the call; is it a Pravega controller (port "
             "9090 by default)?"
         )
     if status is grpc.StatusCode.UNKNOWN and not said and with_credentials:
         # The server answers like this if its plug-in cannot parse the authorization header.
-        return AuthenticationError(
+        return errors.AuthenticationError(
             f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
-    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_put_after_colon(said)})")
+    return errors.ServerFailedError(
+        f"{cannot}: the controller at {endpoint} failed ({status.name}{_put_after_colon(said)})"
+    )
 
 
 def extract_server_text(details: str) -> str:

@@ -8,13 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_pravega.errors import (
-    ConsumerInUseError,
-    ConsumerNotFoundError,
-    InvalidNameError,
-    InvalidOptionError,
-    PravegaError,
-)
+from pyspark_pravega import errors
 
 from ..stream import Stream
 from ..stream_cut import StreamCut
@@ -71,7 +65,7 @@ class ReaderGroupCalls(ControllerCalls):
         """
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(group.scope),
-            "INVALID_RG_NAME": InvalidNameError(
+            "INVALID_RG_NAME": errors.InvalidNameError(
                 f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
             ),
         }
@@ -97,7 +91,7 @@ class ReaderGroupCalls(ControllerCalls):
         """
         refusals = {
             "RG_NOT_FOUND": _make_not_found_error(group.scope, group.name),
-            "INVALID_CONFIG": ConsumerInUseError(
+            "INVALID_CONFIG": errors.ConsumerInUseError(
                 f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
                 "query its own consumer"
             ),
@@ -146,13 +140,13 @@ class ReaderGroupCalls(ControllerCalls):
             streamCut=make_stream_cut_message(cut),
         )
         refusals = {
-            "GENERATION_MISMATCH": ConsumerInUseError(
+            "GENERATION_MISMATCH": errors.ConsumerInUseError(
                 f"{name} was taken over by another query, or changed by another client; one consumer is for one query"
             ),
-            "SUBSCRIBER_NOT_FOUND": ConsumerNotFoundError(
+            "SUBSCRIBER_NOT_FOUND": errors.ConsumerNotFoundError(
                 f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped"
             ),
-            "STREAM_CUT_NOT_VALID": InvalidOptionError(
+            "STREAM_CUT_NOT_VALID": errors.InvalidOptionError(
                 f"{name} cannot be moved to {cut}, which lies before its present position"
             ),
         }
@@ -160,7 +154,7 @@ class ReaderGroupCalls(ControllerCalls):
         self._call_checked("updateSubscriberStreamCut", request, purpose)
 
 
-def _make_purpose(verb: str, group: ReaderGroup, refusals: Mapping[str, PravegaError], **more: Any) -> Purpose:
+def _make_purpose(verb: str, group: ReaderGroup, refusals: Mapping[str, errors.PravegaError], **more: Any) -> Purpose:
     action = f"{verb} {_format_title(group.scope, group.name)}"
     return Purpose(action, name_scope_resource(group.scope), "READ_UPDATE", refusals, **more)
 
@@ -169,8 +163,8 @@ def _format_title(scope: str, name: str) -> str:
     return f"consumer '{name}' of scope '{scope}'"
 
 
-def _make_not_found_error(scope: str, name: str) -> ConsumerNotFoundError:
-    return ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
+def _make_not_found_error(scope: str, name: str) -> errors.ConsumerNotFoundError:
+    return errors.ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
 
 
 def _make_message(group: ReaderGroup) -> pb.ReaderGroupConfiguration:

@@ -8,17 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    KeyValueTableNotFoundError,
-    PermissionDeniedError,
-    ScopeExistsError,
-    ScopeNotEmptyError,
-    ScopeNotFoundError,
-    ServerFailedError,
-    ServerTimeoutError,
-)
+from pyspark_pravega import errors
 
 from ..cancellation import sleep
 from ..stream import KeyValueTableConfiguration
@@ -33,8 +23,8 @@ _creations: WeakValueDictionary[tuple[str, str, str], threading.Lock] = WeakValu
 """The locks of those who create a key-value table in this process, by controller, scope and name."""
 
 
-def make_scope_not_found_error(scope: str) -> ScopeNotFoundError:
-    return ScopeNotFoundError(f"there is no scope '{scope}'")
+def make_scope_not_found_error(scope: str) -> errors.ScopeNotFoundError:
+    return errors.ScopeNotFoundError(f"there is no scope '{scope}'")
 
 
 class ScopeCalls(ControllerCalls):
@@ -58,8 +48,8 @@ class ScopeCalls(ControllerCalls):
         purpose = Purpose(f"create scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         reply, tries = self._channel.call("createScope", pb.ScopeInfo(scope=scope), purpose)
         refusals = {
-            "SCOPE_EXISTS": ScopeExistsError(f"scope '{scope}' already exists{describe_lost_reply(tries)}"),
-            "INVALID_SCOPE_NAME": InvalidNameError(
+            "SCOPE_EXISTS": errors.ScopeExistsError(f"scope '{scope}' already exists{describe_lost_reply(tries)}"),
+            "INVALID_SCOPE_NAME": errors.InvalidNameError(
                 f"Pravega does not accept '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
             ),
         }
@@ -69,7 +59,7 @@ class ScopeCalls(ControllerCalls):
         """Delete a scope that is known to be empty; see `Controller.delete_scope`."""
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
-            "SCOPE_NOT_EMPTY": ScopeNotEmptyError(
+            "SCOPE_NOT_EMPTY": errors.ScopeNotEmptyError(
                 f"scope '{scope}' is not empty: it holds streams or tables that the user may not see"
             ),
         }
@@ -92,7 +82,7 @@ class KeyValueTableCalls(ControllerCalls):
         """
         for what, value in (("number of partitions", partitions), ("primary key length", primary_key_length)):
             if value < 1:
-                raise InvalidOptionError(
+                raise errors.InvalidOptionError(
                     f"the {what} of key-value table '{scope}/{name}' is {value}; it must be at least 1"
                 )
         request = pb.KeyValueTableConfig(
@@ -109,17 +99,17 @@ class KeyValueTableCalls(ControllerCalls):
                 if name not in self.list_key_value_tables(scope):
                     try:
                         return self._create_key_value_table(request)
-                    except ServerTimeoutError:
+                    except errors.ServerTimeoutError:
                         if late:
                             raise
                         late = True
             sleep(pause)
             pause = min(2 * pause, _LONGEST_LOOK_SECONDS)
-            with suppress(KeyValueTableNotFoundError, PermissionDeniedError):
+            with suppress(errors.KeyValueTableNotFoundError, errors.PermissionDeniedError):
                 self.key_value_table_segments(scope, name)
                 return False
             if time.monotonic() > deadline and name in self.list_key_value_tables(scope):
-                raise ServerFailedError(
+                raise errors.ServerFailedError(
                     f"key-value table '{scope}/{name}' is half made: the controller has its name and nothing else, and "
                     "neither completes nor deletes it any more, because somebody looked for it while it was created. "
                     "Choose another name, or another scope for a table whose name begins with pyspark-pravega"
@@ -129,7 +119,7 @@ class KeyValueTableCalls(ControllerCalls):
         scope, name = request.scope, request.kvtName
         refusals = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(scope),
-            "INVALID_TABLE_NAME": InvalidNameError(
+            "INVALID_TABLE_NAME": errors.InvalidNameError(
                 f"Pravega does not accept '{name}' as the name of a key-value table"
             ),
         }
@@ -179,7 +169,7 @@ class KeyValueTableCalls(ControllerCalls):
         # The controller answers when the table's state is gone, and takes its name out of the scope just after that.
         # Until then the scope cannot be deleted, and who creates the name again waits for a table that never comes.
         pause = _FIRST_LOOK_SECONDS / 16
-        with suppress(PermissionDeniedError, ScopeNotFoundError):
+        with suppress(errors.PermissionDeniedError, errors.ScopeNotFoundError):
             while pause < _LONGEST_LOOK_SECONDS and name in self.list_key_value_tables(scope):
                 sleep(pause)
                 pause *= 2
@@ -187,6 +177,6 @@ class KeyValueTableCalls(ControllerCalls):
 
 def _make_table_purpose(action: str, scope: str, name: str, right: Right) -> Purpose:
     resource = f"prn::/scope:{scope}/key-value-table:{name}"
-    missing = KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
+    missing = errors.KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")
     refusals = {"NOT_FOUND": missing, "TABLE_NOT_FOUND": missing}
     return Purpose(f"{action} '{scope}/{name}'", resource, right, refusals)

@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    PravegaError,
-    StreamExistsError,
-    StreamSealedError,
-    UnsupportedOperationError,
-)
+from pyspark_pravega import errors
 
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
@@ -86,11 +79,11 @@ class StreamCalls(ControllerCalls):
         if exists and failures and self.stream_configuration(stream) == configuration:
             return
         refusals = {
-            "STREAM_EXISTS": StreamExistsError(
+            "STREAM_EXISTS": errors.StreamExistsError(
                 f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
             ),
             "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
-            "INVALID_STREAM_NAME": InvalidNameError(
+            "INVALID_STREAM_NAME": errors.InvalidNameError(
                 f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
             ),
         }
@@ -132,7 +125,7 @@ class StreamCalls(ControllerCalls):
         the head has moved by then, but the events before it may keep their place in storage.
         """
         when_late = _NO_MORE.format("truncation, nor does its retention remove any events")
-        refused_cut = InvalidOptionError(
+        refused_cut = errors.InvalidOptionError(
             f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
             "the whole key space and must not lie before the present head of the stream, and no other truncation "
             "may be under way"
@@ -143,7 +136,7 @@ class StreamCalls(ControllerCalls):
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
         refusals = {
-            "STREAM_NOT_SEALED": UnsupportedOperationError(
+            "STREAM_NOT_SEALED": errors.UnsupportedOperationError(
                 f"stream '{stream}' is not sealed; seal it before you delete it"
             )
         }
@@ -151,10 +144,10 @@ class StreamCalls(ControllerCalls):
         self._call_checked("deleteStream", make_stream_info(stream), purpose, done="STREAM_NOT_FOUND")
 
     def _change_purpose(
-        self, action: str, stream: Stream, refusals: Mapping[str, PravegaError] | None = None, **more: Any
+        self, action: str, stream: Stream, refusals: Mapping[str, errors.PravegaError] | None = None, **more: Any
     ) -> Purpose:
         of_changes = {
             "SCOPE_NOT_FOUND": make_scope_not_found_error(stream.scope),
-            "STREAM_SEALED": StreamSealedError(f"cannot {action} '{stream}': it is sealed"),
+            "STREAM_SEALED": errors.StreamSealedError(f"cannot {action} '{stream}': it is sealed"),
         }
         return self._stream_purpose(action, stream, "READ_UPDATE", of_changes | dict(refusals or {}), **more)

@@ -15,22 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from pyspark_pravega.errors import (
-    AuthenticationError,
-    ClientClosedError,
-    IncompatibleSchemaError,
-    InvalidOptionError,
-    InvalidSchemaError,
-    PermissionDeniedError,
-    PravegaError,
-    ProtocolError,
-    RegistryError,
-    SchemaExistsError,
-    SchemaNotFoundError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    Unreached,
-)
+from pyspark_pravega import errors
 
 from .. import tls
 from ..config import ClientConfig, Endpoint
@@ -62,7 +47,7 @@ class HttpServer:
         try:
             httpx.URL(base)
         except httpx.InvalidURL as error:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"the schema registry address {uri} is not valid ({error}); give one such as http://localhost:9092"
             ) from None
         parts = urlsplit(base)
@@ -88,7 +73,7 @@ class HttpServer:
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
         if self._closed.is_set():
-            raise ClientClosedError("the client is closed; connect again")
+            raise errors.ClientClosedError("the client is closed; connect again")
         timeout = {"timeout": httpx.Timeout(seconds).as_dict()}
         request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:
@@ -167,7 +152,9 @@ def is_transient(error: BaseException) -> bool:
     own token for Pravega has expired: it gets a new token, and then sends a buffer that is already freed
     (IllegalReferenceCountException).
     """
-    return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
+    return isinstance(error, errors.ServerUnavailableError) or (
+        isinstance(error, errors.RegistryError) and error.status == 500
+    )
 
 
 def _read_reason(response: httpx.Response) -> str:
@@ -200,7 +187,7 @@ class RegistryRequests:
 
     def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact) -> None:
         if config.registry_uri is None:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 "no schema registry address is set; set PRAVEGA_SCHEMA_REGISTRY_URI or 'schema-registry-uri', for "
                 "example to http://localhost:9092"
             )
@@ -224,13 +211,13 @@ class RegistryRequests:
         try:
             reply = response.json()
         except ValueError as error:
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"the answer of the server at {self.endpoint} to {what} is not JSON; is it a schema registry?"
             ) from error
         try:
             return parse(reply)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"the registry's answer to {what} does not have the expected form ({error!r})"
             ) from error
 
@@ -269,14 +256,14 @@ class RegistryRequests:
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
         if response.status_code in UNAVAILABLE_STATUS:
-            raise ServerUnavailableError(
+            raise errors.ServerUnavailableError(
                 f"{self.kind} at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
             )
         if response.is_success:
             return response
         raise self.refuse(response, request)
 
-    def refuse(self, response: httpx.Response, request: Request) -> PravegaError:
+    def refuse(self, response: httpx.Response, request: Request) -> errors.PravegaError:
         """Make the error for a status that is not a success."""
         status, group, right, namespace = response.status_code, request.group, request.right, self._namespace
         reason, path = _read_reason(response), response.request.url.path
@@ -287,57 +274,61 @@ class RegistryRequests:
                 "the default namespace" if namespace is None else f"namespace '{namespace}'"
             )
         if status == 401:
-            return AuthenticationError(
+            return errors.AuthenticationError(
                 "the schema registry knows no such user, or the password is wrong"
                 + (f" ({target})" if group is not None else "")
                 + "; check the credentials, and give them in the same place as its address"
             )
         if status == 403:
-            return PermissionDeniedError(
+            return errors.PermissionDeniedError(
                 f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
             )
         if status == 404 and path.endswith("/v1/groups"):
-            return ProtocolError(f"the server at {self.endpoint} is not a schema registry; check the address")
+            return errors.ProtocolError(f"the server at {self.endpoint} is not a schema registry; check the address")
         if status == 404:
-            return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
+            return errors.SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
         if status == 409:
             if right is Right.CREATE:
-                return SchemaExistsError(f"{target} already exists")
+                return errors.SchemaExistsError(f"{target} already exists")
             if right is Right.ADD_SCHEMA:
-                return IncompatibleSchemaError(
+                return errors.IncompatibleSchemaError(
                     f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
                     f"group takes only one type{reason}"
                 )
-            return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
+            return errors.IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
         if status in (400, 417) and right is Right.ADD_SCHEMA:
             what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
-            return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
-        error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
+            return errors.InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
+        error = errors.RegistryError(
+            f"the schema registry answered {status} when asked to {right.value} {target}{reason}"
+        )
         error.status, error.group = status, group
         return error
 
-    def _unreachable(self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float) -> PravegaError:
+    def _unreachable(
+        self, error: httpx.HTTPError | OSError, method: str, path: str, limit: float
+    ) -> errors.PravegaError:
         name = f"{self.kind} at {self.endpoint}"
         if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-            return ServerTimeoutError(
+            return errors.ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
                 "protocol of the address (http:// or https://)?"
             )
         if isinstance(error, httpx.TimeoutException):
-            return ServerTimeoutError(
+            return errors.ServerTimeoutError(
                 f"{name} did not answer {method} {path} within {limit:.3g} s. It hangs or is overloaded: look at its "
                 "log, or raise the request timeout" + (_NEVER_ANSWERED if method == "POST" else "")
             )
         if isinstance(error, httpx.HTTPError):
-            return ServerUnavailableError(
+            return errors.ServerUnavailableError(
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
         failure = tls.make_connection_error(error, self.endpoint)
-        if not isinstance(failure, ServerUnavailableError):
+        if not isinstance(failure, errors.ServerUnavailableError):
             return failure
         why = describe_unreached(error)
-        unavailable = ServerUnavailableError(
+        unavailable = errors.ServerUnavailableError(
             f"cannot reach {name} ({why or error}); check the address, and that the server runs{self.advice}"
         )
-        unavailable.unreached = None if why is None else Unreached(name, why)
+        unavailable.unreached = None if why is None else errors.Unreached(name, why)
         return unavailable

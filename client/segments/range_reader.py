@@ -7,7 +7,7 @@ import struct
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,7 @@ class _Fetching:
         self.fetch.close()
 
 
+@dataclass(eq=False, repr=False)
 class SegmentRangeReader:
     """Iterates over the events of [start, end), in order, as windows; any number of times.
 
@@ -104,39 +105,28 @@ class SegmentRangeReader:
     ServerUnavailableError and ServerTimeoutError.
     """
 
-    def __init__(  # noqa: PLR0913  (six of them by keyword)
-        self,
-        store: SegmentStore,
-        stream: Stream,
-        segment_id: int,
-        start: int,
-        end: int,
-        *,
-        transaction: uuid.UUID | None = None,
-        window_bytes: int = DEFAULT_WINDOW,
-        fail_on_data_loss: bool = True,
-        max_event_bytes: int = MAX_READ_EVENT,
-        first_bytes: int | None = None,
-        stop: int | None = None,
-    ) -> None:
-        """Read nothing before the iteration begins.
+    store: SegmentStore
+    stream: Stream
+    segment_id: int
+    start: int
+    end: int
+    _: KW_ONLY
+    transaction: uuid.UUID | None = None
+    window_bytes: int = DEFAULT_WINDOW
+    fail_on_data_loss: bool = True
+    max_event_bytes: int = MAX_READ_EVENT
+    first_bytes: int | None = None
+    """For readers that may want only a few events: that many bytes are fetched at first, and nothing ahead of them
+    before the reader asks for more."""
+    stop: int | None = None
+    waited: float = field(default=0.0, init=False)
+    """Seconds in which the iteration has waited for bytes."""
 
-        `first_bytes` is for readers that may want only a few events: that many bytes are fetched at first, and nothing
-        ahead of them before the reader asks for more.
-        """
-        self._store = store
-        self._address = SegmentAddress(stream, segment_id, transaction)
-        self._start = start
-        self._end = end
-        self._stop = end if stop is None else min(stop, end)
-        self._window = window_bytes
-        self._fail_on_data_loss = fail_on_data_loss
-        self._max_event = max_event_bytes
-        self._first_bytes = first_bytes
+    def __post_init__(self) -> None:
+        self._address = SegmentAddress(self.stream, self.segment_id, self.transaction)
+        self._stop = self.end if self.stop is None else min(self.stop, self.end)
         self._fetching: _Fetching | None = None
         self._fetches: list[SegmentFetch] = []
-        self.waited = 0.0
-        """Seconds in which the iteration has waited for bytes."""
 
     @property
     def retries(self) -> int:
@@ -144,9 +134,9 @@ class SegmentRangeReader:
         return sum(fetch.retries for fetch in self._fetches)
 
     def __iter__(self) -> Iterator[Window]:
-        if self._start >= self._stop:
+        if self.start >= self._stop:
             return
-        fetching, self._fetching = self._fetching or _Fetching(self._store, self._address), None
+        fetching, self._fetching = self._fetching or _Fetching(self.store, self._address), None
         self._fetches.append(fetching.fetch)
         try:
             yield from self._windows(self._measure_waiting(self._fetch_chunks(fetching)))
@@ -155,9 +145,9 @@ class SegmentRangeReader:
 
     def begin(self) -> None:
         """Fetch the first bytes now, in a thread, for the next iteration. Call `close` if there may be no iteration."""
-        if self._fetching is None and self._start < self._stop:
-            self._fetching = _Fetching(self._store, self._address)
-            chunks = self._chunks(self._fetching.fetch, self._start, self._stop, self._choose_first_chunk())
+        if self._fetching is None and self.start < self._stop:
+            self._fetching = _Fetching(self.store, self._address)
+            chunks = self._chunks(self._fetching.fetch, self.start, self._stop, self._choose_first_chunk())
             self._fetching.read_ahead(chunks)
 
     def close(self) -> None:
@@ -168,7 +158,7 @@ class SegmentRangeReader:
 
     def _choose_first_chunk(self) -> int:
         # The first chunk is small, for readers that want only a few events.
-        return min(self._first_bytes or wire.MAX_READ, self._window)
+        return min(self.first_bytes or wire.MAX_READ, self.window_bytes)
 
     def _fetch_chunks(self, fetching: _Fetching) -> Iterator[_Chunk]:
         """Yield chunks that a thread fetches ahead, except for the first if the reader may want no more.
@@ -177,16 +167,16 @@ class SegmentRangeReader:
         """
         fetch = fetching.fetch
         if fetching.reading is None:
-            chunks = self._chunks(fetch, self._start, self._stop, self._choose_first_chunk())
-            if self._stop - self._start <= self._choose_first_chunk():
+            chunks = self._chunks(fetch, self.start, self._stop, self._choose_first_chunk())
+            if self._stop - self.start <= self._choose_first_chunk():
                 yield from chunks
             else:
-                if self._first_bytes is not None:
+                if self.first_bytes is not None:
                     yield from itertools.islice(chunks, 1)
                 fetching.read_ahead(chunks)
         if fetching.reading is not None:
             yield from fetching.reading
-        yield from self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
+        yield from self._chunks(fetch, self._stop, self.end, min(_BEYOND, self.window_bytes))
 
     def _measure_waiting(self, chunks: Iterator[_Chunk]) -> Iterator[_Chunk]:
         while True:
@@ -215,26 +205,26 @@ class SegmentRangeReader:
                         f"refuses to read from {offset:,} as truncated"
                     )
                 present_from = min(present_from, end)
-                if self._fail_on_data_loss:
+                if self.fail_on_data_loss:
                     raise self._make_data_loss_error(offset, present_from)
                 offset, gap = present_from, True
                 continue
             yield _Chunk(data, offset, gap)
             del data
             offset, gap = offset + length, False
-            size = min(size * _GROWTH, self._window)
-        if gap and end < self._end:
+            size = min(size * _GROWTH, self.window_bytes)
+        if gap and end < self.end:
             yield _Chunk(_allocate(_HEAD_ROOM), end, gap)
 
     def _skip_removed_segment(self) -> int:
         """Return the end of the range, since the segment is gone. Raises StreamNotFoundError if the stream is too."""
         stream = self._address.stream
-        if not self._store.controller.stream_exists(stream):
+        if not self.store.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"there is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while it was "
                 "being read. If it is created again, start a streaming query with a new checkpoint location"
             )
-        return self._end
+        return self.end
 
     def _make_data_loss_error(self, first: int, after_last: int) -> DataLossError:
         return DataLossError(
@@ -254,7 +244,7 @@ class SegmentRangeReader:
             broken = None
             try:
                 starts, lengths, consumed = split(
-                    data, begin, len(data), position=position, available=self._end - position
+                    data, begin, len(data), position=position, available=self.end - position
                 )
             except BrokenFrameError as error:
                 broken = BrokenFrameError.at(error.offset, f"segment '{self._address.name}': {error.message}")
@@ -267,25 +257,25 @@ class SegmentRangeReader:
                 del data, starts, lengths
                 yield window
                 del window
-            if self._stop < self._end and base + consumed >= self._stop:
+            if self._stop < self.end and base + consumed >= self._stop:
                 return
             if broken is not None:
                 raise broken
         if rest:
             raise BrokenFrameError.at(
-                self._end - len(rest),
-                f"segment '{self._address.name}': the range ends at offset {self._end:,}, inside the header of the "
-                f"event at offset {self._end - len(rest):,}; it is corrupt, or the range was cut inside an event",
+                self.end - len(rest),
+                f"segment '{self._address.name}': the range ends at offset {self.end:,}, inside the header of the "
+                f"event at offset {self.end - len(rest):,}; it is corrupt, or the range was cut inside an event",
             )
 
     def _check_size(self, beginning: bytes, offset: int) -> BrokenFrameError | None:
         length: int = struct.unpack_from(">ii", beginning)[1]
-        if length <= self._max_event:
+        if length <= self.max_event_bytes:
             return None
         return BrokenFrameError.at(
             offset,
             f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, more "
-            f"than the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed",
+            f"than the {self.max_event_bytes:,} that are read at most; it is corrupt, or larger events must be allowed",
         )
 
 

@@ -167,12 +167,7 @@ def get_table_info(request_id: int, segment: str, token: str) -> bytes:
 
 def update_table_entries(request_id: int, segment: str, token: str, entries: Sequence[TableEntry]) -> bytes:
     """Write entries atomically; each has the version that is expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
-    written = [
-        _pack_table_key(entry.key, entry.version)
-        + _TABLE_KEY.pack(4 + len(entry.value), len(entry.value))
-        + entry.value
-        for entry in entries
-    ]
+    written = [_pack_table_key(entry.key, entry.version) + _pack_table_value(entry.value) for entry in entries]
     fields = (INT32.pack(len(entries)), *written, _NULL_TABLE_SEGMENT_OFFSET)
     return _request(_UPDATE_TABLE_ENTRIES, request_id, segment, token, *fields)
 

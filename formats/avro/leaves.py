@@ -18,18 +18,9 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from ..core import scalars
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import (
-    FIRST_DAY,
-    FIRST_MICROS,
-    LAST_DAY,
-    LAST_MICROS,
-    check_integer,
-    convert_unscaled,
-    make_moment_column,
-    parse_unscaled,
-)
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.times_of_day import UNITS, make_time_column
 from . import schema_model as avro
@@ -184,7 +175,7 @@ def _make_plain(path: str, data_type: T.DataType) -> Column:
 
 def _make_integer(path: str, data_type: T.DataType) -> Column:
     arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
-    return Leaf(path, arrow_type, partial(check_integer, bits=arrow_type.bit_width, kind=name), native=_PLAIN)
+    return Leaf(path, arrow_type, partial(scalars.check_integer, bits=arrow_type.bit_width, kind=name), native=_PLAIN)
 
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:
@@ -218,7 +209,7 @@ def _make_moment(path: str, data_type: T.DataType, unit: int) -> Column:
     arrow_type = find_arrow_type(data_type)
     is_date = pa.types.is_date(arrow_type)
     stored, what = (pa.int32(), "date") if is_date else (pa.int64(), "timestamp")
-    first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MICROS, LAST_MICROS)
+    first, last = (scalars.FIRST_DAY, scalars.LAST_DAY) if is_date else (scalars.FIRST_MICROS, scalars.LAST_MICROS)
     counted = "days" if is_date else "milliseconds" if unit > 1 else "microseconds"
 
     def count(values: Sequence[int | None]) -> pa.Array:
@@ -230,7 +221,9 @@ def _make_moment(path: str, data_type: T.DataType, unit: int) -> Column:
             raise Misfit(f"the {what} of {value} {counted} since 1970 is outside the years 0001 to 9999")
         return value * unit
 
-    return make_moment_column(path, arrow_type, convert_one, count, native=("days",) if is_date else ("moment", unit))
+    return scalars.make_moment_column(
+        path, arrow_type, convert_one, count, native=("days",) if is_date else ("moment", unit)
+    )
 
 
 def _make_time(path: str, data_type: T.DataType, unit: int) -> Column:
@@ -242,9 +235,9 @@ def _make_decimal(path: str, data_type: T.DecimalType, written_scale: int) -> Co
     arrow_type = pa.decimal128(precision, scale)
 
     def convert_all(values: Sequence[bytes | None]) -> pa.Array:
-        return convert_unscaled(values, written_scale).cast(arrow_type)
+        return scalars.convert_unscaled(values, written_scale).cast(arrow_type)
 
-    exact = partial(parse_unscaled, written_scale=written_scale, precision=precision, scale=scale)
+    exact = partial(scalars.parse_unscaled, written_scale=written_scale, precision=precision, scale=scale)
     return Leaf(path, arrow_type, exact, fast=convert_all, native=("decimal", written_scale))
 
 

@@ -20,25 +20,15 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, ListColumn, MapColumn, Problems, StructColumn, StructMember
 from ..core.spark_visitor import join_path
+from . import binary
 from . import schema_model as avro
-from .binary import (
-    Reader,
-    make_array_reader,
-    make_converting_reader,
-    make_map_reader,
-    make_nullable_reader,
-    make_record_reader,
-    make_scalar_reader,
-    make_skipping_reader,
-    make_union_reader,
-)
 from .field_defaults import WRONG_DEFAULT, resize_fixed, write_default
 from .leaves import describe_type, make_leaf_column, make_resolution_error
 from .recursion.recursive_reading import make_text_reader
 from .schema_to_spark import list_targets
 from .unions import BranchColumn, Constant, MembersColumn, choose_places, find_sources
 
-Link = tuple[Reader, Column]
+Link = tuple[binary.Reader, Column]
 """A reader of the writer's values, and the column that they become."""
 
 
@@ -54,30 +44,30 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
         return _link_members(writer, reader, data_type, path)
     if not isinstance(writer, avro.Union):
         if avro.is_null(writer):
-            return make_skipping_reader(writer), link(reader, reader, data_type, path)[1]
+            return binary.make_skipping_reader(writer), link(reader, reader, data_type, path)[1]
         return _link_single(writer, targets[0], data_type, path)
     null_branch = writer.null_number
     if len(writer.branches) == 2 and null_branch is not None:
         try:
             read, column = _link_single(writer.branches[1 - null_branch], targets[0], data_type, path)
-            return make_nullable_reader(null_branch, read), column
+            return binary.make_nullable_reader(null_branch, read), column
         except InvalidSchemaError:
             pass  # Events that have null here can still be read.
     readers, columns, refused = _link_branches(writer, reader, data_type, path)
-    return make_union_reader(readers), BranchColumn(path, find_arrow_type(data_type), columns[0], refused)
+    return binary.make_union_reader(readers), BranchColumn(path, find_arrow_type(data_type), columns[0], refused)
 
 
 def link_records(
     writer: avro.Record, reader: avro.Record, struct: StructType, path: str
-) -> tuple[Reader, StructColumn]:
+) -> tuple[binary.Reader, StructColumn]:
     """Resolve records field by field."""
     sources = find_sources(writer, reader, struct.names)
     slots: dict[str, int] = {}
-    steps: list[tuple[Reader, bool]] = []
+    steps: list[tuple[binary.Reader, bool]] = []
     columns: dict[str, Column] = {}
     for source_field in writer.fields:
         if source_field.name not in sources:
-            steps.append((make_skipping_reader(source_field.type), False))
+            steps.append((binary.make_skipping_reader(source_field.type), False))
             continue
         field = struct[sources[source_field.name]]
         target = reader.field_named(field.name)
@@ -91,7 +81,7 @@ def link_records(
         column = columns.get(field.name) or _make_missing_column(reader.field_named(field.name), field, here)
         members.append(StructMember(slots.get(field.name), column, field.nullable))
     taken = [is_taken for _, is_taken in steps]
-    return make_record_reader(steps), StructColumn(path, find_arrow_type(struct), members, list, taken)
+    return binary.make_record_reader(steps), StructColumn(path, find_arrow_type(struct), members, list, taken)
 
 
 def _make_missing_column(target: avro.Field | None, field: StructField, path: str) -> Column:
@@ -124,17 +114,17 @@ def _link_single(writer: avro.Node, reader: avro.Node, data_type: DataType, path
     if isinstance(writer, avro.Array) and isinstance(reader, avro.Array) and isinstance(data_type, ArrayType):
         read, element = link(writer.items, reader.items, data_type.elementType, join_path(path, "element"))
         column = ListColumn(path, find_arrow_type(data_type), element, data_type.containsNull)
-        return make_array_reader(writer, read), column
+        return binary.make_array_reader(writer, read), column
     if isinstance(writer, avro.Map) and isinstance(reader, avro.Map) and isinstance(data_type, MapType):
         read, value = link(writer.values, reader.values, data_type.valueType, join_path(path, "value"))
         string = avro.Primitive("string")
         key = make_leaf_column(string, string, data_type.keyType, join_path(path, "key"))
-        return make_map_reader(read), MapColumn(
+        return binary.make_map_reader(read), MapColumn(
             path, find_arrow_type(data_type), key, value, data_type.valueContainsNull
         )
     scalar = (avro.Primitive, avro.Fixed, avro.Enum)
     if isinstance(writer, scalar) and isinstance(reader, scalar):
-        return make_scalar_reader(writer), make_leaf_column(writer, reader, data_type, path)
+        return binary.make_scalar_reader(writer), make_leaf_column(writer, reader, data_type, path)
     raise make_resolution_error(writer, reader, path)
 
 
@@ -157,16 +147,16 @@ def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, pat
     read_branches = {branch for columns_of_branches in columns for branch in columns_of_branches}
     column = MembersColumn(path, find_arrow_type(data_type), members, read_branches, refused)
     if isinstance(writer, avro.Union):
-        return make_union_reader(readers), column
-    return make_converting_reader(readers[0], lambda value: (0, value)), column
+        return binary.make_union_reader(readers), column
+    return binary.make_converting_reader(readers[0], lambda value: (0, value)), column
 
 
 def _link_branches(
     writer: avro.Union, reader: avro.Node, data_type: DataType, path: str
-) -> tuple[list[Reader], list[dict[int, Column]], dict[int, str]]:
+) -> tuple[list[binary.Reader], list[dict[int, Column]], dict[int, str]]:
     """Return readers for the writer's branches, columns by branch for each wanted type, and why some are refused."""
     targets = list_targets(reader)
-    readers: list[Reader] = []
+    readers: list[binary.Reader] = []
     columns: list[dict[int, Column]] = [{} for _ in targets]
     refused: dict[int, str] = {}
     for branch, (node, target) in enumerate(zip(writer.branches, choose_places(writer, reader, targets), strict=True)):
@@ -177,7 +167,7 @@ def _link_branches(
             if f"member{target}" not in data_type.names:
                 # The member is not wanted, but its values are valid.
                 columns[target][branch] = Constant(here, pa.nulls(1))
-                readers.append(make_skipping_reader(node))
+                readers.append(binary.make_skipping_reader(node))
                 continue
             member_type = data_type[f"member{target}"].dataType
         reason = None
@@ -190,7 +180,7 @@ def _link_branches(
                 reason = error
         if not avro.is_null(node):
             refused[branch] = _explain_refusal(node, targets, reason)
-        readers.append(make_skipping_reader(node))
+        readers.append(binary.make_skipping_reader(node))
     return readers, columns, refused
 
 

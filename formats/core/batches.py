@@ -19,20 +19,11 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
 
+from . import framing
 from .arrow_types import arrow_schema, make_record_batch
 from .columns import Problems
 from .events import EventBuffer, EventPositions, list_positions
 from .format import BadEvent, Resolve, WriterSchema
-from .framing import (
-    CONFLUENT,
-    HEADER_LENGTH,
-    LARGEST_PAYLOAD,
-    Codec,
-    Undecodable,
-    find_codec,
-    find_common_encoding_id,
-    read_encoding_ids,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +31,7 @@ PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
 """Limits of a piece; a larger event forms a piece alone."""
 
-LARGEST_BATCH = 2 * LARGEST_PAYLOAD
+LARGEST_BATCH = 2 * framing.LARGEST_PAYLOAD
 """Most bytes that the events of a batch may have together after decompression."""
 
 
@@ -110,7 +101,7 @@ class _Expansion:
 @dataclass(frozen=True)
 class _Source:
     reader: PayloadReader
-    codec: Codec
+    codec: framing.Codec
     padded: bool
 
 
@@ -130,7 +121,7 @@ class BatchDecoder(ABC):
 
     def expect_confluent(self) -> None:
         """Take events with Confluent's header for those with the registry's."""
-        self._framing = CONFLUENT
+        self._framing = framing.CONFLUENT
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -156,7 +147,7 @@ class BatchDecoder(ABC):
             sources += 1
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
-                group = group.skip_first(HEADER_LENGTH)
+                group = group.skip_first(framing.HEADER_LENGTH)
             for begin, payloads in _split_into_pieces(group, source, positions, reasons, self.expansion):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
@@ -195,24 +186,24 @@ class BatchDecoder(ABC):
     ) -> Iterator[tuple[EventPositions, _Source]]:
         if self._resolve is None:
             if self._unframed is None:
-                self._unframed = _Source(self.reader_of(None), find_codec(""), padded=False)
+                self._unframed = _Source(self.reader_of(None), framing.find_codec(""), padded=False)
             if len(events):
                 yield list_positions(len(events)), self._unframed
             return
         for encoding_id, positions in self._group_by_id(events, reasons):
             try:
                 source = self._find_source(encoding_id, self._resolve)
-            except Undecodable as error:
+            except framing.Undecodable as error:
                 reasons.update(dict.fromkeys(positions.tolist(), str(error)))
             else:
                 yield positions, source
 
     def _group_by_id(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
-        common = find_common_encoding_id(events) if self._framing == "registry" else None
+        common = framing.find_common_encoding_id(events) if self._framing == "registry" else None
         if common is not None:
             yield common, list_positions(len(events))
             return
-        ids, unframed = read_encoding_ids(events, self._framing)
+        ids, unframed = framing.read_encoding_ids(events, self._framing)
         reasons.update(unframed)
         for encoding_id in np.unique(ids[ids >= 0]).tolist():
             yield encoding_id, np.flatnonzero(ids == encoding_id)
@@ -224,19 +215,21 @@ class BatchDecoder(ABC):
             try:
                 writer = resolve(encoding_id)
             except SchemaNotFoundError:
-                registry = "Confluent's" if self._framing == CONFLUENT else "the schema"
-                raise Undecodable(f"its encoding id {encoding_id} is not in {registry} registry") from None
+                registry = "Confluent's" if self._framing == framing.CONFLUENT else "the schema"
+                raise framing.Undecodable(f"its encoding id {encoding_id} is not in {registry} registry") from None
             except InvalidSchemaError as error:
-                raise Undecodable(error.message) from None
+                raise framing.Undecodable(error.message) from None
             if writer.format != self.format_name:
-                raise Undecodable(
+                raise framing.Undecodable(
                     f"its encoding id {encoding_id} stands for a schema of format {writer.format}, but the "
                     f"table is read as {self.format_name}"
                 )
             try:
-                source = _Source(self.reader_of(writer), find_codec(writer.codec), self._framing == "registry")
+                source = _Source(self.reader_of(writer), framing.find_codec(writer.codec), self._framing == "registry")
             except (InvalidSchemaError, UnsupportedOperationError) as error:
-                raise Undecodable(f"events with encoding id {encoding_id} cannot be read: {error.message}") from None
+                raise framing.Undecodable(
+                    f"events with encoding id {encoding_id} cannot be read: {error.message}"
+                ) from None
             self._sources[encoding_id] = source
         return source
 
@@ -265,7 +258,7 @@ def read_each(payloads: EventBuffer, read: Callable[[bytes], Any], problems: Pro
     for row, payload in enumerate(payloads.payloads()):
         try:
             values.append(read(payload))
-        except Undecodable as error:
+        except framing.Undecodable as error:
             problems.add(row, str(error))
             values.append(bad)
     return values
@@ -318,7 +311,7 @@ def _decompress_pieces(
         try:
             payload = source.codec.decompress(stored)
             size_now = len(payload)
-        except Undecodable as error:
+        except framing.Undecodable as error:
             reasons[int(positions[position])] = str(error)
             payload, size_now = b"", error.decompressed
         expansion.add(len(stored), size_now, len(payload))

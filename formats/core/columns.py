@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -86,37 +86,28 @@ class Column(ABC):
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
 
 
+@dataclass(eq=False)
 class Leaf(Column):
     """Builds a column of plain values.
 
-    `kinds`: the Python types that `fast` handles, None if the parser yields no others. `fast` converts all values
-    and raises if one does not fit. `exact` turns one value into one that Arrow takes, or raises Misfit; it must agree
-    with `fast` wherever both succeed. `native` tells the native plans how the native decoder builds the same column;
-    None if it cannot.
+    `exact` turns one value into one that Arrow takes, or raises Misfit. `fast` converts all values, in place of Arrow,
+    and raises if one does not fit; it must agree with `exact` wherever both succeed. `kinds`: the Python types that can
+    be converted so, None if the parser yields no others. `native` tells the native plans how the native decoder builds
+    the same column; None if it cannot.
     """
 
-    def __init__(
-        self,
-        path: str,
-        arrow_type: pa.DataType,
-        exact: Callable[[Any], Any],
-        *,
-        fast: Callable[[Sequence[Any]], pa.Array] | None = None,
-        kinds: frozenset[type] | None = None,
-        native: tuple[Any, ...] | None = None,
-    ) -> None:
-        super().__init__(path, arrow_type)
-        self.about = ""
-        """What messages add to the reason why a value does not fit, such as the types concerned."""
-        self.native = native
-        self._fast = fast or (lambda values: pa.array(values, arrow_type))
-        self._exact = exact
-        self._kinds = kinds
+    exact: Callable[[Any], Any]
+    _: KW_ONLY
+    fast: Callable[[Sequence[Any]], pa.Array] | None = None
+    kinds: frozenset[type] | None = None
+    native: tuple[Any, ...] | None = None
+    about: str = field(default="", init=False)
+    """What messages add to the reason why a value does not fit, such as the types concerned."""
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        if self._kinds is None or self._kinds.issuperset(map(type, values)):
+        if self.kinds is None or self.kinds.issuperset(map(type, values)):
             try:
-                return self._fast(values)
+                return pa.array(values, self.type) if self.fast is None else self.fast(values)
             except _CONVERSION_ERRORS:
                 pass  # One of them does not fit; which one is found below.
         return pa.array(self.convert_each(self._convert_one, values, rows, problems), self.type)
@@ -125,7 +116,7 @@ class Leaf(Column):
         if value is NEGATIVE_ZERO and not pa.types.is_floating(self.type):
             value = 0
         try:
-            return self._exact(value)
+            return self.exact(value)
         except Misfit as error:
             raise Misfit(f"{error}{self.about}") from None
 
@@ -144,26 +135,22 @@ class StructMember:
     missing: Any = None
 
 
+@dataclass(eq=False)
 class StructColumn(Column):
     """Builds a struct, parsed as a dict (a missing key is null, or the member's default) or as a list of values.
 
-    `taken` says for each field of a writer's record whether such a list has its value.
+    `parsed_as` is one of these two types. `taken` says for each field of a writer's record whether such a list has its
+    value.
     """
 
-    def __init__(
-        self,
-        path: str,
-        arrow_type: pa.StructType,
-        members: Sequence[StructMember],
-        kind: type,
-        taken: Sequence[bool] = (),
-    ) -> None:
-        super().__init__(path, arrow_type)
-        self.members = members
-        self.taken = taken
-        self._kind = kind
+    members: Sequence[StructMember]
+    parsed_as: type[dict[Any, Any] | list[Any]]
+    taken: Sequence[bool] = ()
+
+    def __post_init__(self) -> None:
         # Gets all members of a struct in one call; for a single key it would not return a tuple.
-        self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
+        keys = [member.key for member in self.members]
+        self._getter = itemgetter(*keys) if len(keys) > 1 else None
 
     @property
     def width(self) -> int:
@@ -172,7 +159,7 @@ class StructColumn(Column):
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """Return the arrays of the members of structs, none of which is null."""
-        columns = self._split_dicts(values) if self._kind is dict else self._split_lists(values)
+        columns = self._split_dicts(values) if self.parsed_as is dict else self._split_lists(values)
         return [
             member.column.build_required(column, rows, problems, nullable=member.nullable)
             for member, column in zip(self.members, columns, strict=True)
@@ -193,13 +180,13 @@ class StructColumn(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         kinds = set(map(type, values))
-        if kinds == {self._kind}:
+        if kinds == {self.parsed_as}:
             return self._assemble(self.children(values, rows, problems), len(values))
         for index, value in enumerate(values):
-            if value is not None and type(value) is not self._kind:
+            if value is not None and type(value) is not self.parsed_as:
                 self.note_misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
-        has_kind = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
-        present = [value for value in values if type(value) is self._kind]
+        has_kind = np.fromiter((type(value) is self.parsed_as for value in values), np.bool_, len(values))
+        present = [value for value in values if type(value) is self.parsed_as]
         positions = pa.array(np.cumsum(has_kind) - 1, pa.int64(), mask=~has_kind)
         children = [array.take(positions) for array in self.children(present, rows[has_kind], problems)]
         return self._assemble(children, len(values), pa.array(~has_kind))

@@ -12,23 +12,9 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
+from ..core import scalars
 from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, NumberText, StructColumn, StructMember, expect_type
-from ..core.scalars import (
-    check_boolean,
-    check_integer,
-    check_string,
-    convert_decimal_texts,
-    convert_floats,
-    decode_base64,
-    make_moment_column,
-    read_anything,
-    read_base64,
-    read_days,
-    read_decimal,
-    read_floating,
-    read_micros,
-)
 from ..core.spark_visitor import find_map_without_string_keys, join_path, list_part_types
 from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
 from ..native import Spec, Unplanned
@@ -72,7 +58,7 @@ def make_column(data_type: T.DataType, path: str, node: model.Node | None, times
         return make_variant_column(path)
     if isinstance(data_type, T.StringType):
         if isinstance(node, model.Anything):
-            return Leaf(path, pa.string(), read_anything, kinds=_STRINGS, native=("anything",))
+            return Leaf(path, pa.string(), scalars.read_anything, kinds=_STRINGS, native=("anything",))
         return _make_string(path)
     if timestamps != ISO and isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         return make_epoch_column(path, data_type, timestamps)
@@ -118,28 +104,31 @@ class ByteList(ListColumn):
 
     def as_list(self, value: Any) -> list[Any]:
         if type(value) is str:
-            return list(np.frombuffer(decode_base64(value), np.int8).tolist())
+            return list(np.frombuffer(scalars.decode_base64(value), np.int8).tolist())
         return super().as_list(value)
 
 
 def _make_string(path: str) -> Column:
-    return Leaf(path, pa.string(), check_string, kinds=_STRINGS, native=_NATIVE)
+    return Leaf(path, pa.string(), scalars.check_string, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_boolean(path: str, data_type: T.DataType) -> Column:
-    return Leaf(path, pa.bool_(), check_boolean, kinds=_add_none(bool), native=_NATIVE)
+    return Leaf(path, pa.bool_(), scalars.check_boolean, kinds=_add_none(bool), native=_NATIVE)
 
 
 def _make_integer(path: str, data_type: T.DataType) -> Column:
     arrow_type, name = find_arrow_type(data_type), data_type.simpleString()
-    exact = partial(check_integer, bits=arrow_type.bit_width, kind=name)
+    exact = partial(scalars.check_integer, bits=arrow_type.bit_width, kind=name)
     return Leaf(path, arrow_type, exact, kinds=_add_none(int), native=_NATIVE)
 
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
 
-    exact, fast = partial(read_floating, kind=data_type.simpleString()), partial(convert_floats, arrow_type=arrow_type)
+    exact, fast = (
+        partial(scalars.read_floating, kind=data_type.simpleString()),
+        partial(scalars.convert_floats, arrow_type=arrow_type),
+    )
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 
@@ -152,33 +141,33 @@ def _make_decimal(path: str, data_type: T.DataType) -> Column:
         texts = [
             value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
         ]
-        return convert_decimal_texts(texts, arrow_type)
+        return scalars.convert_decimal_texts(texts, arrow_type)
 
-    exact = partial(read_decimal, precision=precision, scale=scale)
+    exact = partial(scalars.read_decimal, precision=precision, scale=scale)
     return Leaf(path, arrow_type, exact, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
 def _make_binary(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bytes:
-        return decode_base64(expect_type(value, str, "a base64 string"))
+        return scalars.decode_base64(expect_type(value, str, "a base64 string"))
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else read_base64(value) for value in values], pa.binary())
+        return pa.array([None if value is None else scalars.read_base64(value) for value in values], pa.binary())
 
     return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_moment(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
-    exact: Callable[[Any], int] = partial(read_micros, zoned=isinstance(data_type, T.TimestampType))
+    exact: Callable[[Any], int] = partial(scalars.read_micros, zoned=isinstance(data_type, T.TimestampType))
     counted = pa.int64()
     if isinstance(data_type, T.DateType):
-        exact, counted = read_days, pa.int32()
+        exact, counted = scalars.read_days, pa.int32()
 
     def count(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.string()).cast(arrow_type).view(counted)
 
-    return make_moment_column(path, arrow_type, exact, count, kinds=_STRINGS, native=_NATIVE)
+    return scalars.make_moment_column(path, arrow_type, exact, count, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_time(path: str, data_type: T.DataType) -> Column:

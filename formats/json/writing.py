@@ -24,18 +24,8 @@ from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import Spec, Unplanned, make_natively
+from . import plain_cells
 from .document_rules import make_document_rules
-from .plain_cells import (
-    CONTAINERS,
-    LEAVES,
-    JsonCells,
-    LeafCells,
-    make_kept_cells,
-    make_time_cells,
-    make_timestamp_cells,
-    write_finite,
-    write_strings,
-)
 from .schemas import schema_model as model
 from .schemas.schema_parser import parse_json_schema
 from .schemas.schema_to_spark import make_spark_struct
@@ -99,17 +89,17 @@ class JsonEncoder(BatchEncoder):
         return self.compress(written)
 
 
-def _plan_member(begin: str, nulls: Nulls, cells: JsonCells, level: int) -> Spec:
+def _plan_member(begin: str, nulls: Nulls, cells: plain_cells.JsonCells, level: int) -> Spec:
     """Return the `Member` of `native/src/json_write.rs` for a column; `begin` is written before its values."""
     if level > _DEEPEST:
         raise Unplanned(f"column '{cells.path}' is nested more than {_DEEPEST} levels deep")
     return {"begin": begin, "missing": nulls, "shape": cells.plan(level + 1)}
 
 
-class _Object(JsonCells):
+class _Object(plain_cells.JsonCells):
     def __init__(self, path: str, struct: T.StructType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
-        self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
+        self._members: list[tuple[pa.Scalar, plain_cells.JsonCells, Nulls]] = []
         for number, field in enumerate(struct.fields):
             begin = ("{" if number == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
             member = model.find_part(node, field.name)
@@ -158,7 +148,7 @@ class _Object(JsonCells):
         return join_parts(self.parts(array, rows), len(array))
 
 
-class _Array(JsonCells):
+class _Array(plain_cells.JsonCells):
     def __init__(self, path: str, array: T.ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         items = model.find_part(node, "element")
@@ -174,11 +164,11 @@ class _Array(JsonCells):
         return join_parts([make_constant(b"["), join_lists(cells, offsets, b","), make_constant(b"]")], len(array))
 
 
-class _Map(JsonCells):
+class _Map(plain_cells.JsonCells):
     def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         values = model.find_part(node, "value")
-        self._key = LeafCells(join_path(path, "key"), write_strings)
+        self._key = plain_cells.LeafCells(join_path(path, "key"), plain_cells.write_strings)
         self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
 
@@ -194,7 +184,7 @@ class _Map(JsonCells):
         return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 
 
-def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
+def _can_take_null(nullable: bool, node: model.Node | None, cells: plain_cells.JsonCells) -> bool:
     """Return whether elements may be null, by their type and by their schema."""
     if nullable and node is not None and not node.takes_null:
         cells.no_null = _NO_NULL
@@ -204,7 +194,7 @@ def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) ->
 
 def make_cells(
     data_type: T.DataType, path: str, timestamps: str = ISO, node: model.Node | None = None, level: int = 0
-) -> JsonCells:
+) -> plain_cells.JsonCells:
     """Return a writer of a column of this type. Raises UnsupportedTypeError naming the column.
 
     `node`: the schema of its values in the table's schema text, if there is one. `level`: how many objects and arrays
@@ -218,17 +208,19 @@ def make_cells(
         return _Map(path, data_type, timestamps, node, level)
     if isinstance(data_type, T.VariantType):
         return VariantCells(path, level)
-    if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
-        return make_kept_cells(path, node.types)
+    if isinstance(node, model.Anything) and (node.types & plain_cells.CONTAINERS or "string" not in node.types):
+        return plain_cells.make_kept_cells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (T.FloatType, T.DoubleType)):
-        return LeafCells(path, write_finite, "finite")
+        return plain_cells.LeafCells(path, plain_cells.write_finite, "finite")
     if isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
-        return make_timestamp_cells(path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps)
+        return plain_cells.make_timestamp_cells(
+            path, "UTC" if isinstance(data_type, T.TimestampType) else None, timestamps
+        )
     if is_time_of_day(data_type):
-        return make_time_cells(path, data_type, timestamps)
-    for kind, (write, native) in LEAVES.items():
+        return plain_cells.make_time_cells(path, data_type, timestamps)
+    for kind, (write, native) in plain_cells.LEAVES.items():
         if isinstance(data_type, kind):
-            return LeafCells(path, write, native)
+            return plain_cells.LeafCells(path, write, native)
     raise UnsupportedTypeError(
         f"column '{path}' has type {data_type.simpleString()}, which cannot be written as text; leave the column out"
     )

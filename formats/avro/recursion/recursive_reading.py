@@ -17,17 +17,8 @@ from ...core.columns import Column, Leaf, Misfit
 from ...core.framing import Undecodable
 from ...core.scalars import write_json
 from ...core.spark_visitor import join_path
+from .. import binary
 from .. import schema_model as avro
-from ..binary import (
-    Reader,
-    make_array_reader,
-    make_converting_reader,
-    make_scalar_reader,
-    make_skipping_reader,
-    read_bounded_block,
-    read_bytes,
-    read_long,
-)
 from ..field_defaults import WRONG_DEFAULT, resize_fixed, write_default
 from ..json_scalars import make_json_converter
 from ..leaves import decode_text, make_resolution_error
@@ -38,7 +29,7 @@ _Step = Callable[[bytes, int], Any]
 """Reads a value: returns it and the position after it, or a generator for `run` that does."""
 
 
-def make_text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Reader, Column]:
+def make_text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[binary.Reader, Column]:
     """Return a reader of a writer's records as JSON values, and the column of their texts.
 
     Raises InvalidSchemaError naming the column and the place in it if the schemas do not resolve.
@@ -69,7 +60,7 @@ class _Resolution:
         for node, target in zip(union.branches, choose_places(union, reader, branches), strict=True):
             try:
                 if avro.is_null(node) and nullable:
-                    steps.append(make_skipping_reader(node))
+                    steps.append(binary.make_skipping_reader(node))
                 elif target is None:
                     raise make_resolution_error(node, reader, path)
                 else:
@@ -90,7 +81,9 @@ class _Resolution:
                 return _make_map_step(self.value(writer.values, reader.values, join_path(path, "value")))
         scalar = (avro.Primitive, avro.Fixed, avro.Enum)
         if isinstance(writer, scalar) and isinstance(reader, scalar):
-            return make_converting_reader(make_scalar_reader(writer), make_json_converter(writer, reader, path))
+            return binary.make_converting_reader(
+                binary.make_scalar_reader(writer), make_json_converter(writer, reader, path)
+            )
         raise make_resolution_error(writer, reader, path)
 
     def record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
@@ -118,7 +111,7 @@ class _Resolution:
             name = sources.get(field.name)
             target = None if name is None else reader.field_named(name)
             if target is None:
-                fields.append((None, make_skipping_reader(field.type)))
+                fields.append((None, binary.make_skipping_reader(field.type)))
             else:
                 fields.append((name, self.value(field.type, target.type, join_path(path, target.name))))
         read = set(sources.values())
@@ -165,12 +158,12 @@ def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, A
 def _make_array_step(node: avro.Array, item: _Step) -> _Step:
     if avro.is_weightless(node.items):
         # All elements are equal.
-        return make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
+        return binary.make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
 
     def take_step(data: bytes, at: int) -> Any:
         values: list[Any] = []
         while True:
-            count, at = read_bounded_block(data, at)
+            count, at = binary.read_bounded_block(data, at)
             if count == 0:
                 return values, at
             for _ in range(count):
@@ -187,11 +180,11 @@ def _make_map_step(item: _Step) -> _Step:
     def take_step(data: bytes, at: int) -> Any:
         values: dict[str, Any] = {}
         while True:
-            count, at = read_bounded_block(data, at)
+            count, at = binary.read_bounded_block(data, at)
             if count == 0:
                 return values, at
             for _ in range(count):
-                key, at = read_bytes(data, at)
+                key, at = binary.read_bytes(data, at)
                 value = item(data, at)
                 if type(value) is not tuple:
                     value = yield value
@@ -202,7 +195,7 @@ def _make_map_step(item: _Step) -> _Step:
 
 def _make_union_step(branches: list[_Step]) -> _Step:
     def take_step(data: bytes, at: int) -> Any:
-        branch, at = read_long(data, at)
+        branch, at = binary.read_long(data, at)
         if not 0 <= branch < len(branches):
             raise Undecodable(f"it has the branch number {branch} of a union of {len(branches)} types")
         return branches[branch](data, at)

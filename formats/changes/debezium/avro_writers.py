@@ -22,16 +22,8 @@ import pyarrow as pa
 
 from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError
 
+from ...avro import binary
 from ...avro import schema_model as avro
-from ...avro.binary import (
-    Reader,
-    make_array_reader,
-    make_converting_reader,
-    make_map_reader,
-    make_nullable_reader,
-    make_scalar_reader,
-    make_union_reader,
-)
 from ...avro.leaves import describe_type, make_symbol_finder
 from ...avro.native_plan import Plan, make_nullable, make_value, plan_record
 from ...core.columns import Column, Leaf, StructColumn
@@ -47,28 +39,28 @@ from ..feed import AVRO_SCHEMAS
 from ..native_reader import NativeEnvelopes
 
 
-def make_document_reader(node: avro.Node) -> Reader:
+def make_document_reader(node: avro.Node) -> binary.Reader:
     """Return a reader for values of a type, in which no record contains itself."""
     if isinstance(node, avro.Record):
         return _make_object_reader([(field.name, make_document_reader(field.type)) for field in node.fields])
     if isinstance(node, avro.Array):
-        return make_array_reader(node, make_document_reader(node.items))
+        return binary.make_array_reader(node, make_document_reader(node.items))
     if isinstance(node, avro.Map):
-        return make_converting_reader(make_map_reader(make_document_reader(node.values)), _decode_keys)
+        return binary.make_converting_reader(binary.make_map_reader(make_document_reader(node.values)), _decode_keys)
     if isinstance(node, avro.Union):
         branches = [make_document_reader(branch) for branch in node.branches]
         null_branch = node.null_number
         if len(branches) == 2 and null_branch is not None:
-            return make_nullable_reader(null_branch, branches[1 - null_branch])
-        return make_converting_reader(make_union_reader(branches), itemgetter(1))
-    reader = make_scalar_reader(node)
+            return binary.make_nullable_reader(null_branch, branches[1 - null_branch])
+        return binary.make_converting_reader(binary.make_union_reader(branches), itemgetter(1))
+    reader = binary.make_scalar_reader(node)
     if isinstance(node, avro.Enum):
-        return make_converting_reader(reader, make_symbol_finder(node, node))
+        return binary.make_converting_reader(reader, make_symbol_finder(node, node))
     is_text = isinstance(node, avro.Primitive) and node.name == "string"
-    return make_converting_reader(reader, _decode_text) if is_text else reader
+    return binary.make_converting_reader(reader, _decode_text) if is_text else reader
 
 
-def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
+def _make_object_reader(fields: list[tuple[str, binary.Reader]]) -> binary.Reader:
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         values = {}
         for name, reader in fields:
@@ -142,7 +134,7 @@ class Writer:
     """A schema of envelopes, a reader of its events, and the schemas of both images: a kind of source."""
 
     node: avro.Node
-    read: Reader
+    read: binary.Reader
     before: FieldSchema | None
     after: FieldSchema | None
 

@@ -16,20 +16,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
+from ...core import columns
 from ...core.arrow_types import find_arrow_type
-from ...core.columns import (
-    Column,
-    Leaf,
-    ListColumn,
-    MapColumn,
-    Misfit,
-    Problems,
-    Rows,
-    StructColumn,
-    StructMember,
-    describe_kind,
-    make_list_offsets,
-)
 from ...core.spark_visitor import join_path
 from .kafka_connect_schema import FieldSchema
 from .matrix import Reading, Target, explain_refusal
@@ -42,18 +30,18 @@ _Entries = list[tuple[Any, Any]]
 _ENTRY = {"key", "value"}
 
 
-def make_image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
+def make_image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> columns.StructColumn:
     """Return the column of a row's images. Units of time are looked up by the names of the row's columns."""
     fields = schema.fields if schema is not None else {}
     members = []
     for field in struct.fields:
         declared = rules.unit_by_column.get(field.name)
         cell = Cell(field.dataType, join_path(path, field.name), fields.get(field.name), rules, declared)
-        members.append(StructMember(field.name, _make_column(cell), True))
+        members.append(columns.StructMember(field.name, _make_column(cell), True))
     return _Image(path, find_arrow_type(struct), members, dict)
 
 
-class _Image(StructColumn):
+class _Image(columns.StructColumn):
     """Builds a struct whose members may be missing: events lack columns that were added later."""
 
     def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
@@ -61,23 +49,25 @@ class _Image(StructColumn):
         return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
 
-def _make_column(cell: Cell) -> Column:
+def _make_column(cell: Cell) -> columns.Column:
     build = _BUILDERS[cell.target]
     if cell.reading is None:
         return cell.refuse()
     column = build(cell)
-    if type(column) is Leaf and cell.schema is not None:
+    if type(column) is columns.Leaf and cell.schema is not None:
         column.about = f" ({cell.describe_types()})"
     return column
 
 
-def _make_array(cell: Cell) -> Column:
+def _make_array(cell: Cell) -> columns.Column:
     assert isinstance(cell.data_type, ArrayType)
     element = cell.part("element", cell.data_type.elementType, cell.schema.element if cell.schema else None)
-    return ListColumn(cell.path, find_arrow_type(cell.data_type), _make_column(element), cell.data_type.containsNull)
+    return columns.ListColumn(
+        cell.path, find_arrow_type(cell.data_type), _make_column(element), cell.data_type.containsNull
+    )
 
 
-def _make_map(cell: Cell) -> Column:
+def _make_map(cell: Cell) -> columns.Column:
     schema = cell.schema
     inner = schema.element if schema is not None else None
     if schema is not None and schema.kind == "struct":
@@ -99,20 +89,20 @@ def _make_entries(cell: Cell, keys: FieldSchema | None, values: FieldSchema | No
     return _EntriesColumn(cell.path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
 
 
-def _make_struct(cell: Cell) -> Column:
+def _make_struct(cell: Cell) -> columns.Column:
     assert isinstance(cell.data_type, StructType)
-    members = [StructMember(field.name, _make_member(cell, field), True) for field in cell.data_type.fields]
+    members = [columns.StructMember(field.name, _make_member(cell, field), True) for field in cell.data_type.fields]
     return _Image(cell.path, find_arrow_type(cell.data_type), members, dict)
 
 
-def _make_member(cell: Cell, field: StructField) -> Column:
+def _make_member(cell: Cell, field: StructField) -> columns.Column:
     schema = cell.schema
     if schema is not None:
         schema = schema.element if schema.kind == "map" else schema.fields.get(field.name)
     return _make_column(cell.part(field.name, field.dataType, schema))
 
 
-_BUILDERS: Mapping[Target, Callable[[Cell], Column]] = MappingProxyType(
+_BUILDERS: Mapping[Target, Callable[[Cell], columns.Column]] = MappingProxyType(
     {
         Target.BOOLEAN: make_flag_column,
         Target.WHOLE: make_whole_column,
@@ -131,7 +121,7 @@ _BUILDERS: Mapping[Target, Callable[[Cell], Column]] = MappingProxyType(
 )
 
 
-class _EntriesColumn(MapColumn):
+class _EntriesColumn(columns.MapColumn):
     """Builds a map from an object, a text of an object, or entries.
 
     A key that occurs twice counts once, with its last value, as when Kafka Connect reads the map. Keys that differ in
@@ -141,7 +131,7 @@ class _EntriesColumn(MapColumn):
     of_text: _EntriesColumn | None = None
     """The column that builds maps of texts, if their values are read differently."""
 
-    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+    def build(self, values: Sequence[Any], rows: columns.Rows, problems: columns.Problems) -> pa.Array:
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
         if self.of_text is None or not texts.any():
             return self._build_maps(values, rows, problems)
@@ -151,7 +141,7 @@ class _EntriesColumn(MapColumn):
             parts.append(column._build_maps([values[number] for number in places.tolist()], rows[places], problems))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
-    def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+    def _build_maps(self, values: Sequence[Any], rows: columns.Rows, problems: columns.Problems) -> pa.Array:
         values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
@@ -163,14 +153,18 @@ class _EntriesColumn(MapColumn):
             keys, owners = self._keys(maps, rows, problems)
         items = [value for entries in maps if entries for _, value in entries]
         values = self.value.build_required(items, owners, problems, nullable=self.value_nullable)
-        return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
+        return pa.MapArray.from_arrays(
+            columns.make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type
+        )
 
-    def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
+    def _keys(
+        self, maps: Sequence[_Entries | None], rows: columns.Rows, problems: columns.Problems
+    ) -> tuple[pa.Array, columns.Rows]:
         owners = np.repeat(rows, _count_entries(maps))
         return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
 
     def _drop_twins(
-        self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
+        self, maps: Sequence[_Entries | None], keys: list[Any], rows: columns.Rows, problems: columns.Problems
     ) -> list[_Entries | None]:
         """Return the maps with each key once; None for a map with a null key or keys that become equal."""
         kept: list[_Entries | None] = []
@@ -194,7 +188,7 @@ class _EntriesColumn(MapColumn):
         return kept
 
 
-def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
+def _count_entries(maps: Sequence[_Entries | None]) -> columns.Rows:
     return np.fromiter((0 if entries is None else len(entries) for entries in maps), np.int64, len(maps))
 
 
@@ -203,7 +197,7 @@ def _list_entries(value: Any) -> _Entries:
     if type(value) is dict:
         return list(value.items())
     if type(value) is not list:
-        raise Misfit(f"expected an object or an array of entries, found {describe_kind(value)}")
+        raise columns.Misfit(f"expected an object or an array of entries, found {columns.describe_kind(value)}")
     entries = []
     for entry in value:
         if type(entry) is list and len(entry) == 2:
@@ -211,7 +205,9 @@ def _list_entries(value: Any) -> _Entries:
         elif type(entry) is dict and entry.keys() == _ENTRY:
             entries.append((entry["key"], entry["value"]))
         else:
-            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(entry)}")
+            raise columns.Misfit(
+                f"expected an array of a key and a value as the entry of a map, found {columns.describe_kind(entry)}"
+            )
     return entries
 
 

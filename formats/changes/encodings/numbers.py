@@ -12,24 +12,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DecimalType
 
+from ...core import scalars
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, NumberText, describe_kind
-from ...core.scalars import (
-    SPECIAL_FLOATS,
-    convert_decimal_texts,
-    convert_floats,
-    convert_unscaled,
-    parse_decimal,
-    read_base64,
-    read_floating,
-)
 from .kafka_connect_schema import DECIMAL, FieldSchema
 from .matrix import Reading
 from .settings import ONLY_NULL, Cell
 
 _NONE = type(None)
 _NATIVE = ("leaf",)
-_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
+_SPECIAL = scalars.SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
 _NOT_FINITE = frozenset(
     ("NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "NEGATIVE_INFINITY", "infinity", "-infinity")
 )
@@ -56,12 +48,14 @@ def make_decimal_column(cell: Cell) -> Leaf:
             return None
         if rounding and type(value) is not str:
             text = _round(text, scale)
-        return parse_decimal(text, precision, scale)
+        return scalars.parse_decimal(text, precision, scale)
 
     def convert_all(values: Sequence[Any]) -> pa.Array:
         if unscaled is None:
-            return convert_decimal_texts(values, arrow_type)
-        return convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
+            return scalars.convert_decimal_texts(values, arrow_type)
+        return scalars.convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(
+            arrow_type
+        )
 
     # Bytes are the unscaled number in Avro, and in JSON the text of a number.
     kinds: frozenset[type] = frozenset((bytes if cell.raw and unscaled is not None else str, _NONE))
@@ -129,7 +123,7 @@ def _read_bytes(value: Any) -> bytes:
     if type(value) is bytes:
         return value
     try:
-        return read_base64(value)
+        return scalars.read_base64(value)
     except ValueError as error:
         raise Misfit(
             f"the string '{value[:40]}' is not the base64 of an unscaled number ({error}); if it is a decimal, set the "
@@ -201,7 +195,7 @@ def _parse_whole(text: str) -> int | None:
     if not is_decimal_text(text):
         return None
     try:
-        return int(parse_decimal(text, 38, 0))
+        return int(scalars.parse_decimal(text, 38, 0))
     except Misfit:
         return None
 
@@ -223,8 +217,8 @@ def make_floating_column(cell: Cell) -> Leaf:
             if not is_decimal_text(value):
                 raise Misfit(f"the string '{value[:40]}' is not a number")
             value = value.encode()
-        return read_floating(value, kind)
+        return scalars.read_floating(value, kind)
 
     kinds: frozenset[type] = ONLY_NULL if scaled else frozenset((float, int, NumberText, _NONE))
-    fast = partial(convert_floats, arrow_type=arrow_type)
+    fast = partial(scalars.convert_floats, arrow_type=arrow_type)
     return Leaf(cell.path, arrow_type, convert_one, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)

@@ -16,15 +16,7 @@ from ...core.columns import Leaf, Misfit
 from ...core.format import Settings
 from ...core.spark_visitor import join_path
 from ...core.times_of_day import is_time_of_day
-from ..feed import (
-    BINARY,
-    DECIMAL,
-    DEFAULT_UNAVAILABLE_VALUE,
-    OWN_CONNECTOR,
-    TIME_PRECISION,
-    UNAVAILABLE_VALUE,
-    parse_time_units,
-)
+from .. import feed
 from ..placeholders import Placeholder
 from .kafka_connect_schema import FieldSchema
 from .matrix import Reading, Target, describe_column_type, explain_refusal, find_reading, find_target
@@ -39,7 +31,7 @@ MAXWELL = "maxwell"
 ASSUMED_MS = "ms?"
 """Milliseconds, assumed because nothing names another unit. A number too large for them shows that the unit differs."""
 
-_UNITS_OF_CONNECTORS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "postgresql": "us", OWN_CONNECTOR: "us"}
+_UNITS_OF_CONNECTORS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "postgresql": "us", feed.OWN_CONNECTOR: "us"}
 """Adaptive mode gives a whole number in a unit that depends on the column's precision in the database. These are the
 units of the default precision, where a database has one type with a default: DATETIME of MySQL has no fraction,
 TIMESTAMP of PostgreSQL six digits. Oracle writes DATE in milliseconds and TIMESTAMP in microseconds; SQL Server, Db2
@@ -72,18 +64,18 @@ class Rules:
     @classmethod
     def of(cls, settings: Settings, connector: str = "") -> Rules:
         """Return the rules of a table for events of one connector. Raises InvalidOptionError."""
-        precision = settings.get(TIME_PRECISION, "")
+        precision = settings.get(feed.TIME_PRECISION, "")
         of_connector = _UNITS_OF_CONNECTORS.get(connector)
-        if precision == "isostring" and connector != OWN_CONNECTOR:
+        if precision == "isostring" and connector != feed.OWN_CONNECTOR:
             of_connector = None
         return cls(
-            parse_time_units(settings),
+            feed.parse_time_units(settings),
             _UNITS_OF_PRECISIONS.get(precision, of_connector),
-            settings.get(DECIMAL, "string"),
-            settings.get(BINARY, ""),
-            Placeholder.of(settings.get(UNAVAILABLE_VALUE, DEFAULT_UNAVAILABLE_VALUE)),
+            settings.get(feed.DECIMAL, "string"),
+            settings.get(feed.BINARY, ""),
+            Placeholder.of(settings.get(feed.UNAVAILABLE_VALUE, feed.DEFAULT_UNAVAILABLE_VALUE)),
             connector,
-            _UNITS_OF_PRECISIONS.get(precision, "us" if connector == OWN_CONNECTOR else None),
+            _UNITS_OF_PRECISIONS.get(precision, "us" if connector == feed.OWN_CONNECTOR else None),
             precision == "isostring",
         )
 
