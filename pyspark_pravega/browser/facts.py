@@ -108,16 +108,8 @@ class AskedTable:
 
 def _collect_columns(page: AskedTable) -> Facts:
     table = page.load()
-    columns = [
-        {
-            "name": field.name,
-            "type": field.dataType.simpleString(),
-            "nullable": field.nullable,
-            "comment": (field.metadata or {}).get("comment", ""),
-        }
-        for field in table.spark_schema
-    ]
-    return {"columns": columns, "properties": sorted(table.properties.items()), "hidden": table.hidden_columns}
+    properties = sorted(table.properties.items())
+    return {"columns": list(table.spark_schema), "properties": properties, "hidden": table.hidden_columns}
 
 
 def _collect_schemas(page: AskedTable) -> Facts:
