@@ -166,7 +166,7 @@ class Operations:
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
                 return procedures.answer(catalog, self._servers, request)
             case r.HaveEnds(reads):
-                return all(has_end(read.options) for read in reads)
+                return all(map(has_end, reads))
             case r.TendQueries(server, reports):
                 return self._servers.get(catalog, server).tend(catalog, reports)
             case r.ReleaseQueries(server):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark_pravega.errors import ProtocolError
+from pyspark_pravega.errors import ProtocolError, StreamNotFoundError
 
 from . import Pravega
 from .segments.range_reader import SegmentRangeReader
@@ -54,8 +54,11 @@ def mark_stream(stream: Stream) -> Stream:
 
 
 def find_watermarks_end(pravega: Pravega, stream: Stream) -> int:
-    """Return where the watermarks of a stream end now, for `read_watermarks`. Raises StreamNotFoundError."""
-    segment_id, _ = _find_segment(pravega, stream)
+    """Return where the watermarks of a stream end now, for `read_watermarks`."""
+    try:
+        segment_id, _ = _find_segment(pravega, stream)
+    except StreamNotFoundError:  # made by a server older than watermarks
+        return 0
     return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
 
 
@@ -64,6 +67,8 @@ def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> I
 
     Raises StreamNotFoundError, and ProtocolError for bytes that no controller of Pravega 0.13 writes.
     """
+    if start >= end:
+        return
     segment_id, head = _find_segment(pravega, stream)
     marks = mark_stream(stream)
     reader = SegmentRangeReader(pravega.segments, marks, segment_id, max(start, head), end, window_bytes=_WINDOW)

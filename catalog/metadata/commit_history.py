@@ -15,7 +15,7 @@ from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermar
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.tags import Tags
-from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
+from pyspark_pravega.errors import PermissionDeniedError
 
 from .metadata_table import Rows, column, metadata_table
 
@@ -101,11 +101,8 @@ def stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     for consumer in _list_visible_consumers(pravega, stream):
         if consumer.position is not None:
             yield "consumer", consumer.name, None, consumer.position.to_text()
-    try:
-        marks = deque(read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)), MOST_WATERMARKS)
-    except StreamNotFoundError:
-        marks = deque()  # its writers have never noted a time
-    for _, mark in marks:
+    marks = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+    for _, mark in deque(marks, MOST_WATERMARKS):
         yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
 
 

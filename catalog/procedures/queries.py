@@ -13,18 +13,9 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, MapType, StringType
 
+from pyspark_pravega import errors
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
-    PravegaError,
-    QueryExistsError,
-    QueryNotFoundError,
-    QueryNotStartedError,
-    StreamNotFoundError,
-    UnsupportedOperationError,
-    shorten,
-)
+from pyspark_pravega.errors import shorten
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, quote, quote_all, split_name
 from pyspark_pravega.sql.option_types import Option
@@ -84,22 +75,22 @@ def start_query(call: Call) -> Rows:
     call.require("query")
     assert facts is not None  # they come with the query
     if tuple(int(part) for part in re.findall(r"\d+", facts.spark)[:2]) < _FIRST_SPARK:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"start_query needs Spark 4.3 or newer, but this is {facts.spark}. Start the query in Python: "
             "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
         )
     if catalog.user is not None:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"start_query cannot be used with '{o.USER_LOGINS.key}': a query outlives its session, and other servers "
             "could not tell whose rights it has. Run it in a driver of its own, by 'pyspark-pravega run'."
         )
     if facts.own_conf:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"Queries run with the conf of catalog {catalog.name} that Spark was started with, but this session has "
             f"another. Set spark.sql.catalog.{catalog.name}.* when Spark starts, not in a session."
         )
     if not facts.streaming:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"The 'query' of {name} reads no STREAM, so it has nothing to wait for. Write FROM STREAM <table>, or run "
             "it once as INSERT INTO."
         )
@@ -129,7 +120,7 @@ def start_query(call: Call) -> Rows:
 
 def _check_name(name: str) -> str:
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise InvalidNameError(
+        raise errors.InvalidNameError(
             f"A query cannot be named '{shorten(name)}'. Give it 1 to {_LONGEST_NAME} visible characters."
         )
     return name
@@ -140,10 +131,10 @@ def _check_into(call: Call, facts: QueryFacts) -> tuple[str, str]:
     catalog, into = call.catalog, call.name_table("into")
     shown = catalog.named(*into.parts)
     if views.find(catalog, into) is not None:
-        raise UnsupportedOperationError(f"'into' is the view {shown}, but a query writes into a table.")
+        raise errors.UnsupportedOperationError(f"'into' is the view {shown}, but a query writes into a table.")
     if not find_in_scope(catalog, into).exists():
         columns = ", ".join(f"{quote(field.name)} {field.dataType.simpleString().upper()}" for field in facts.schema)
-        raise StreamNotFoundError(
+        raise errors.StreamNotFoundError(
             f"There is no table {shown}, which 'into' names. Create it first: "
             f"CREATE TABLE {shown} ({columns}) USING pravega"
         )
@@ -152,7 +143,7 @@ def _check_into(call: Call, facts: QueryFacts) -> tuple[str, str]:
 
 def _check_trigger(arguments: Mapping[str, str]) -> str | None:
     if _REAL_TIME.match(arguments.get("trigger", "")):
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"'trigger' => '{arguments['trigger']}' is not supported: real-time mode is for programs, with "
             "trigger(realTime='5 minutes') in Python. Leave 'trigger' out, and a micro-batch begins as soon as the one "
             "before has ended."
@@ -164,7 +155,7 @@ def _check_options(call: Call, into: str) -> dict[str, str]:
     """Return the options of the write. Raises InvalidOptionError for those that writeStream would refuse."""
     texts: dict[str, str | None] = json.loads(call.arguments.get("options", "{}"))
     if missing := next((key for key, text in texts.items() if text is None), None):
-        raise InvalidOptionError(f"The option '{missing}' is NULL. Give it a value, or leave it out.")
+        raise errors.InvalidOptionError(f"The option '{missing}' is NULL. Give it a value, or leave it out.")
     options = {key: text for key, text in texts.items() if text is not None}
     if options:
         namespace, table = split_name(into)
@@ -183,7 +174,7 @@ def _check(arguments: Mapping[str, str], name: str, option: Option[Any]) -> str 
         if option.type.parse(text) == "once":
             raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now")
     except ValueError as error:
-        raise InvalidOptionError(f"'{name}' => '{text}' is not valid: {error}.") from None
+        raise errors.InvalidOptionError(f"'{name}' => '{text}' is not valid: {error}.") from None
     return text
 
 
@@ -191,7 +182,9 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
     if "retries" not in arguments:
         return None
     if (retries := int(arguments["retries"])) < 0:
-        raise InvalidOptionError(f"'retries' => {retries} is not valid. Give 0 or more, or leave it out for no limit.")
+        raise errors.InvalidOptionError(
+            f"'retries' => {retries} is not valid. Give 0 or more, or leave it out for no limit."
+        )
     return retries
 
 
@@ -200,7 +193,7 @@ def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None
     former = None
     for other in queries.all(age=0):
         if other.name != requested.name and other.definition.checkpoint == requested.definition.checkpoint:
-            raise QueryExistsError(
+            raise errors.QueryExistsError(
                 f"The checkpoint {requested.definition.checkpoint} belongs to the query '{other.name}'. Give each "
                 "query its own."
             )
@@ -209,7 +202,7 @@ def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None
         # It is the same query whatever the settings of the sessions are.
         definition = replace(other.definition, settings=requested.definition.settings)
         if (other.scope, definition) != (requested.scope, requested.definition):
-            raise QueryExistsError(
+            raise errors.QueryExistsError(
                 f"A different query '{requested.name}' exists already: it writes into {other.definition.into}, and its "
                 f"state is {other.status.state}. Choose another name, or end it with stop_query."
             )
@@ -225,14 +218,14 @@ def _claim(queries: KeptQueries, requested: KeptQuery, former: KeptQuery | None)
             renewed, status = replace(former, definition=requested.definition), requested.status
             taken = take_lease(queries, renewed, status.server or "", status.lease, by_user=True)
         if taken is None:
-            raise QueryExistsError(
+            raise errors.QueryExistsError(
                 f"The query '{requested.name}' runs already, on {former.status.server}. stop_query ends it."
             )
         return taken
 
     def claim(current: KeptQuery | None) -> KeptQuery:
         if current is not None:
-            raise QueryExistsError(f"There is a query '{requested.name}' already.")
+            raise errors.QueryExistsError(f"There is a query '{requested.name}' already.")
         return requested
 
     return queries.change(requested.scope, requested.name, claim)
@@ -255,10 +248,10 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
     while True:
         current = queries.read(kept.scope, kept.name)
         if current is None or current.status.epoch != kept.status.epoch:
-            raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
+            raise errors.QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
         if current.status.state is QueryState.FAILED and current.status.started is None:
             _put_back(queries, current, former)
-            raise QueryNotStartedError(f"The query '{kept.name}' does not start: {current.status.last_error}")
+            raise errors.QueryNotStartedError(f"The query '{kept.name}' does not start: {current.status.last_error}")
         starts = current.status.state in (QueryState.STARTING, QueryState.STOPPING)
         if not starts or time.monotonic() > until:
             return current
@@ -275,7 +268,7 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
 
     def put_back(current: KeptQuery | None) -> KeptQuery:
         if current is None or current != failed:
-            raise QueryNotStartedError(
+            raise errors.QueryNotStartedError(
                 f"The query '{failed.name}' did not start, and has been changed since: {failure.last_error}"
             )
         return former.with_status(
@@ -314,7 +307,7 @@ def stop_query(call: Call) -> Acting[None]:
         _stop(queries, call.servers, kept)
         try:
             yield from save(saving) if saving is not None else ()
-        except PravegaError as error:
+        except errors.PravegaError as error:
             error.message = (
                 f"The query '{kept.name}' was stopped, but has no savepoint. Call create_savepoint, with checkpoint => "
                 f"'{kept.definition.checkpoint}' and into => '{kept.definition.into}'. {error.message}"
@@ -333,10 +326,10 @@ def _find_to_stop(call: Call, queries: KeptQueries) -> KeptQuery:
         queries_named = [kept for kept in queries_named if kept.scope == scope and _is_into(kept, named.name)]
     if not queries_named:
         names = ", ".join(f"'{other.name}'" for other in queries.all())
-        raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {names or 'none'}.")
+        raise errors.QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {names or 'none'}.")
     if len(queries_named) > 1:
         listed = " and ".join(kept.definition.into for kept in queries_named)
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"There are {len(queries_named)} queries '{name}': into {listed}. Name the table of the one that you mean: "
             f"into => '{queries_named[0].definition.into}'."
         )
@@ -352,7 +345,7 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
 
     def make_stopping(current: KeptQuery | None) -> KeptQuery:
         if current is None:
-            raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
+            raise errors.QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
         # Also if no server has it, because one may take it at this moment.
         return replace(current, status=replace(current.status, state=QueryState.STOPPING))
 
@@ -372,7 +365,7 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
             if queries.remove(left, partial(eq, left)):
                 return
         elif moment > until:
-            raise QueryNotStartedError(
+            raise errors.QueryNotStartedError(
                 f"The query '{kept.name}' was asked to stop, but {left.status.server} has not stopped it yet."
             )
         time.sleep(_LOOK_SECONDS)

@@ -76,7 +76,7 @@ class CommitEpoch(CommitInsert):
 
 @dataclass(frozen=True)
 class BeginKeyedWrite:
-    """A `KeyedWriteBegun`: rows of a table whose keys identify rows will be removed, replaced or inserted.
+    """An `InsertBegun` without handle: rows of a table whose keys identify rows will be removed, replaced or inserted.
 
     `schema` describes the new rows; it has no columns if there are none.
     """

@@ -91,17 +91,10 @@ class QueryReport:
 
 
 @dataclass(frozen=True)
-class StreamRead:
-    """The options of a STREAM that a query reads."""
-
-    options: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class HaveEnds:
-    """Whether all streams that a query reads have an end, as a bool."""
+    """Whether all streams that a query reads, with these options, have an end, as a bool."""
 
-    reads: tuple[StreamRead, ...]
+    reads: tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True)

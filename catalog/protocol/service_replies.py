@@ -240,17 +240,12 @@ class InsertHandle:
 
 @dataclass(frozen=True)
 class InsertBegun(Reply):
-    """An INSERT's handle, and the pickled function of its tasks in base64 for Python of a version such as 3.11."""
+    """An INSERT's handle, and the pickled function of its tasks in base64 for Python of a version such as 3.11.
 
-    insert: InsertHandle
-    function: str
-    python: str
+    Tasks that change rows by key write as they go, so that no handle ends them.
+    """
 
-
-@dataclass(frozen=True)
-class KeyedWriteBegun(Reply):
-    """The pickled function of tasks that change rows, in base64. `python` is the version it needs, such as 3.11."""
-
+    insert: InsertHandle | None
     function: str
     python: str
 

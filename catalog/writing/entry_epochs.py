@@ -19,14 +19,14 @@ from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundErro
 from pyspark_pravega.sql import options as o
 
 from ..protocol import BeginKeyedWrite
-from ..protocol.service_replies import KeyedWriteBegun
+from ..protocol.service_replies import InsertBegun
 from ..storage.catalogs import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import prefix_table
 from .insert_start import InsertStart, MicroBatch
 
 
-def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteBegun:
+def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> InsertBegun:
     """Begin a DELETE, UPDATE or MERGE by key: return its tasks' function.
 
     Raises UnsupportedOperationError, InvalidOptionError.
@@ -35,7 +35,7 @@ def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteB
     with prefix_table(catalog, table):
         options = catalog.options(write=request.options)
         writer = open_table(catalog.pravega, table, options).make_keyed_writer(request.schema)
-    return KeyedWriteBegun(pickle_write(writer), PYTHON)
+    return InsertBegun(None, pickle_write(writer), PYTHON)
 
 
 KEPT_BATCHES = 20

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +17,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
+from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import Version
@@ -49,10 +48,8 @@ def _read_marks(pravega: Pravega, stream: Stream, shown: str) -> list[Watermark]
 
     Raises InvalidOptionError if there are none, PermissionDeniedError.
     """
-    marks: list[Watermark] = []
-    with suppress(StreamNotFoundError):  # made by a server older than watermarks
-        numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
-        marks += [mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS]
+    numbered = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+    marks = [mark for _, mark in numbered if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS]
     if not marks:
         raise InvalidOptionError(
             f"{shown} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "

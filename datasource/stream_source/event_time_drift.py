@@ -17,7 +17,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
 from ..positions.points_in_time import FIRST_MILLIS, LAST_MILLIS
@@ -37,7 +37,7 @@ def check_times(pravega: Pravega, tables: Iterable[StreamTable], options: o.Opti
     if options.get(o.MAX_EVENT_TIME_DRIFT) is None:
         return
     read = list(tables)
-    if any(table.event_time is not None or _find_end(pravega, table.stream) for table in read):
+    if any(table.event_time is not None or find_watermarks_end(pravega, table.stream) for table in read):
         return
     names = ", ".join(str(table.stream) for table in read[:3]) + (", ..." if len(read) > 3 else "")
     raise InvalidOptionError(
@@ -46,13 +46,6 @@ def check_times(pravega: Pravega, tables: Iterable[StreamTable], options: o.Opti
         f"time. Set the property for later writes, with ALTER TABLE ... SET TBLPROPERTIES "
         f"('{o.EVENT_TIME.key}'='<column>'), or leave the option out."
     )
-
-
-def _find_end(pravega: Pravega, stream: Stream) -> int:
-    try:
-        return find_watermarks_end(pravega, stream)
-    except StreamNotFoundError:  # made by a server older than watermarks
-        return 0
 
 
 @dataclass(frozen=True)
@@ -142,7 +135,7 @@ def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dic
 
 def _read_marks(pravega: Pravega, stream: Stream, start: int) -> Iterator[tuple[int, Watermark]]:
     """Yield the watermarks whose numbers are times, each with its own end."""
-    for end, mark in read_watermarks(pravega, stream, start, max(_find_end(pravega, stream), start)):
+    for end, mark in read_watermarks(pravega, stream, start, find_watermarks_end(pravega, stream)):
         if FIRST_MILLIS <= mark.time <= LAST_MILLIS:
             yield end, mark
 

@@ -6,18 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pyspark_pravega import errors
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import SEVERAL_STREAMS, TableSummary, summarize_loaded
-from pyspark_pravega.errors import (
-    AuthenticationError,
-    InvalidNameError,
-    PermissionDeniedError,
-    PravegaError,
-    ScopeNotFoundError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    StreamNotFoundError,
-)
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
 from pyspark_pravega.values_as_text import list_number_columns
@@ -28,14 +19,14 @@ from .schema_changes import compare_versions
 from .segment_picture import LEFT, TOP, WIDTH, draw_segments
 from .streaming_work import find_address, find_queries_of, name_writer
 
-_STATUS: tuple[tuple[type[PravegaError], int], ...] = (
-    (StreamNotFoundError, 404),
-    (ScopeNotFoundError, 404),
-    (InvalidNameError, 404),
-    (PermissionDeniedError, 403),
-    (AuthenticationError, 403),
-    (ServerUnavailableError, 503),
-    (ServerTimeoutError, 503),
+_STATUS: tuple[tuple[type[errors.PravegaError], int], ...] = (
+    (errors.StreamNotFoundError, 404),
+    (errors.ScopeNotFoundError, 404),
+    (errors.InvalidNameError, 404),
+    (errors.PermissionDeniedError, 403),
+    (errors.AuthenticationError, 403),
+    (errors.ServerUnavailableError, 503),
+    (errors.ServerTimeoutError, 503),
 )
 
 
@@ -49,7 +40,7 @@ class Problem:
     cure: str
 
     @classmethod
-    def of(cls, error: PravegaError) -> Problem:
+    def of(cls, error: errors.PravegaError) -> Problem:
         """Describe an error. One that belongs to the table, such as a schema that is missing, is a page like others."""
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 200)
         return cls(status, error.condition, error.sentence, error.cure)
@@ -74,7 +65,7 @@ class AskedTable:
         self.name = name
         self.histories = histories
         self.query = query
-        self._loaded: Table | PravegaError | None = None
+        self._loaded: Table | errors.PravegaError | None = None
 
     @property
     def sql_name(self) -> str:
@@ -86,9 +77,9 @@ class AskedTable:
         if self._loaded is None:
             try:
                 self._loaded = self.catalog.load_table(self.sql_name)
-            except PravegaError as error:
+            except errors.PravegaError as error:
                 self._loaded = error
-        if isinstance(self._loaded, PravegaError):
+        if isinstance(self._loaded, errors.PravegaError):
             raise self._loaded
         return self._loaded
 
@@ -101,13 +92,13 @@ class AskedTable:
             self.load()  # which says so, with names that are near
         try:
             return summarize_loaded(self.sql_name, self.load())
-        except PravegaError as error:
+        except errors.PravegaError as error:
             return TableSummary(self.sql_name, error=error.condition)
 
     @property
     def comment(self) -> str:
         """Return the table's comment; none for a table that cannot be loaded."""
-        return "" if isinstance(self._loaded, PravegaError) else self.load().properties.get("comment", "")
+        return "" if isinstance(self._loaded, errors.PravegaError) else self.load().properties.get("comment", "")
 
     def inspect(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a metadata table. Raises the errors of reading it."""
@@ -117,16 +108,8 @@ class AskedTable:
 
 def _collect_columns(page: AskedTable) -> Facts:
     table = page.load()
-    columns = [
-        {
-            "name": field.name,
-            "type": field.dataType.simpleString(),
-            "nullable": field.nullable,
-            "comment": (field.metadata or {}).get("comment", ""),
-        }
-        for field in table.spark_schema
-    ]
-    return {"columns": columns, "properties": sorted(table.properties.items()), "hidden": table.hidden_columns}
+    properties = sorted(table.properties.items())
+    return {"columns": list(table.spark_schema), "properties": properties, "hidden": table.hidden_columns}
 
 
 def _collect_schemas(page: AskedTable) -> Facts:
@@ -172,7 +155,7 @@ def _ask_for_more(ask: Callable[[], list[T]]) -> tuple[list[T], Problem | None]:
     """Return rows that a page can do without, or why there are none."""
     try:
         return ask(), None
-    except PravegaError as error:
+    except errors.PravegaError as error:
         return [], Problem.of(error)
 
 

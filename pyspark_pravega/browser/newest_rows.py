@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import has_one_stream
 from pyspark_pravega.catalog.api.table import TableVersion
-from pyspark_pravega.client.stream import get_segment_epoch, read_segment_name
-from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import quote_all
@@ -37,6 +35,7 @@ _MOST_ROWS = 10_000
 """What one page reads at most of a table whose rows have no order, to find a text in it."""
 _VERSIONS = 256
 _PLACE = ("_segment", "_offset")
+_COMMIT = ("_commit_timestamp", "_commit_version")
 _OPTIONS = {"mode": "permissive", "fail-on-data-loss": "false"}
 _ORDER = (
     "The newest first, by the commit that holds them, which for rows of other programs is the next one. "
@@ -97,9 +96,9 @@ def _read_window(
     catalog: PravegaCatalog, table: Table, names: tuple[str, str], what: str, selection: AskedRows
 ) -> NewestRows:
     """Read as much as a page may before the place that was asked for."""
-    columns = [*(name for name in _PLACE if name in table.hidden_columns), *table.schema.names]
     versions = _list_versions(table)
-    commits = _Commits(versions)
+    commit = _COMMIT if versions and all(name in table.hidden_columns for name in _COMMIT) else ()
+    columns = [*commit, *(name for name in _PLACE if name in table.hidden_columns), *table.schema.names]
     end = next((version for version in versions if version.version == selection.until), None)
     before = [version for version in versions if end is None or version.version < end.version]
     places = [version.position for version in before] or ([] if versions else _list_watermarks(catalog, names))
@@ -116,19 +115,23 @@ def _read_window(
             first, limit = first - 1, WANTED
         start = places[first] if first >= 0 else None
     rows = table.scan(columns, limit=limit, start=start, end=end.position if end else None, options=_OPTIONS).to_arrow()
+    rows = _select(rows, selection)
+    held: Sequence[int | None] = [None] * rows.num_rows
+    if commit:
+        held, rows = rows[commit[1]].to_pylist(), rows.remove_column(1)
+        rows = rows.rename_columns([COMMITTED, *rows.schema.names[1:]])
     older = None if start is None or not before else replace(selection, until=before[first].version, skip=0)
     if limit is not None:
         return NewestRows(
-            _select(_add_times(rows, commits), selection),
+            rows,
             f"{what}The newest rows are the last of {format_bytes(measure(start))} of events between two known "
             "positions, too much to read for a page. These are the first ones after the earlier position.",
             older,
         )
-    rows = _select(rows, selection)
-    taken = _sort(rows, commits, selection.skip + WANTED)[selection.skip :]
+    taken = _sort(rows, held, selection.skip + WANTED)[selection.skip :]
     if rows.num_rows > selection.skip + WANTED:
         older = replace(selection, skip=selection.skip + WANTED)
-    return NewestRows(_add_times(rows.take(pa.array(taken, pa.int64())), commits), f"{what}{_ORDER}", older)
+    return NewestRows(rows.take(pa.array(taken, pa.int64())), f"{what}{_ORDER}", older)
 
 
 def _list_versions(table: Table) -> Sequence[TableVersion]:
@@ -155,50 +158,17 @@ def _select(rows: pa.Table, selection: AskedRows) -> pa.Table:
     return rows.filter(pc.match_substring(column, text, ignore_case=True))
 
 
-class _Commits:
-    """Which version holds an event."""
-
-    def __init__(self, versions: Sequence[TableVersion]) -> None:
-        self.versions = versions
-        self._cuts = [StreamCut.from_text(version.position).positions for version in versions]
-        self._newest = [max(map(get_segment_epoch, cut), default=0) for cut in self._cuts]
-        self._ends: dict[str, list[float]] = {}
-
-    def find(self, segment: str, offset: int) -> int:
-        """Return the place in the list of the version that holds an event; its length if none does yet."""
-        if segment not in self._ends:
-            _, identity = read_segment_name(segment)
-            # A segment that is not in the cut of a version ended before it, or was made after it.
-            self._ends[segment] = [
-                cut.get(identity, math.inf if get_segment_epoch(identity) <= newest else 0)
-                for cut, newest in zip(self._cuts, self._newest, strict=True)
-            ]
-        return bisect_right(self._ends[segment], offset)
-
-
-def _sort(rows: pa.Table, commits: _Commits, count: int) -> list[int]:
+def _sort(rows: pa.Table, versions: Sequence[int | None], count: int) -> list[int]:
     """Return which rows are the newest, as many as wanted."""
     if _PLACE[0] not in rows.schema.names:
         return list(reversed(range(max(0, rows.num_rows - count), rows.num_rows)))
-    seen, turns = Counter[str](), Counter[tuple[str, int]]()
-    keys: list[tuple[int, int, str, int]] = []
-    segments, offsets = (rows[name].to_pylist() for name in _PLACE)
+    seen, turns = Counter[str](), Counter[tuple[str, int | None]]()
+    keys: list[tuple[float, int, str, int]] = []
+    segments = rows[_PLACE[0]].to_pylist()
     for index in range(rows.num_rows - 1, -1, -1):
-        segment = segments[index]
+        segment, version = segments[index], versions[index]
         seen[segment] += 1
         if seen[segment] <= count:
-            version = commits.find(segment, offsets[index])
             turns[segment, version] += 1
-            keys.append((-version, turns[segment, version], segment, index))
+            keys.append((-math.inf if version is None else -version, turns[segment, version], segment, index))
     return [key[-1] for key in sorted(keys)[:count]]
-
-
-def _add_times(rows: pa.Table, commits: _Commits) -> pa.Table:
-    """Return the rows with the time of the commit that holds them, where one is known."""
-    versions = commits.versions
-    if not versions or _PLACE[0] not in rows.schema.names:
-        return rows
-    places = map(commits.find, *(rows[name].to_pylist() for name in _PLACE))
-    unknown = 0 if versions[0].version > 1 else -1  # the first one that is listed may stand for earlier ones
-    times = [None if index in (unknown, len(versions)) else versions[index].time for index in places]
-    return rows.add_column(0, COMMITTED, pa.array(times, pa.timestamp("s", "UTC")))

@@ -7,17 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pyspark_pravega import errors
 from pyspark_pravega.client.retry import FirstContact
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.tls import is_tls
-from pyspark_pravega.errors import (
-    InvalidOptionError,
-    PermissionDeniedError,
-    PravegaError,
-    ScopeNotFoundError,
-    StreamNotFoundError,
-    format_count,
-)
+from pyspark_pravega.errors import format_count
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
@@ -54,7 +48,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
             return
         config = read_client_config(options)
         load_trust_store(config)
-    except InvalidOptionError as error:
+    except errors.InvalidOptionError as error:
         yield CheckResult("Connection", False, str(error), "")
         return
     scopes: list[str] = []
@@ -63,11 +57,11 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
             scopes = sorted(controller.list_scopes())
             visible = sum(not is_internal(scope) for scope in scopes)
             yield CheckResult("Controller", True, f"{uri} answers: {format_count(visible, 'scope')}")
-        except PermissionDeniedError as error:
+        except errors.PermissionDeniedError as error:
             # A user who may not list scopes can still use scopes by name.
             scopes = [scope for scope in [options.get(o.SCOPE)] if scope is not None]
             yield CheckResult("Controller", True, f"{uri} knows this user: {error.message}", _NO_SCOPES, sure=False)
-        except PravegaError as error:
+        except errors.PravegaError as error:
             yield _describe_failure("Controller", uri, error, config.controller_endpoints[0], config.tls)
             yield from _check_registry(config, registry_uri, [])
             return
@@ -95,9 +89,9 @@ def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]
         for namespace in looked_at or [None]:
             with SchemaRegistry(config, namespace) as registry:
                 groups += len(registry.groups())
-    except PermissionDeniedError as error:
+    except errors.PermissionDeniedError as error:
         yield CheckResult("Schema registry", True, f"{uri} knows this user: {error.message}", _NO_GROUPS, sure=False)
-    except PravegaError as error:
+    except errors.PravegaError as error:
         parts = urlsplit(uri)
         tls = parts.scheme == "https"
         endpoint = Endpoint(parts.hostname or "", parts.port or (443 if tls else 80))
@@ -108,7 +102,7 @@ def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]
         yield CheckResult("Schema registry", True, text)
 
 
-def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
+def _describe_failure(subject: str, uri: str, error: errors.PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
     advice = _ADVICE.get(error.condition, "")
     if error.condition in ("PRAVEGA_TLS_FAILED", "PRAVEGA_SERVER_UNAVAILABLE", "PRAVEGA_TIMEOUT"):
         speaks = is_tls(endpoint)
@@ -135,7 +129,7 @@ def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: 
     try:
         streams = itertools.islice(_list_streams(controller, scopes), _STREAMS_LOOKED_AT)
         endpoints = {endpoint for stream in streams for endpoint in _find_stores(controller, stream)}
-    except PravegaError as error:
+    except errors.PravegaError as error:
         yield CheckResult("Segment store", False, str(error), _STORE_ADVICE)
         return
     if not endpoints:
@@ -150,7 +144,7 @@ def _list_streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Str
     for scope in sorted(scopes, key=lambda scope: (is_internal(scope), scope)):
         try:
             names = controller.list_streams(scope)
-        except (PermissionDeniedError, ScopeNotFoundError):  # dropped just now
+        except (errors.PermissionDeniedError, errors.ScopeNotFoundError):  # dropped just now
             continue
         yield from (Stream(scope, name) for name in names)
 
@@ -160,7 +154,7 @@ def _find_stores(controller: Controller, stream: Stream) -> set[Endpoint]:
     try:
         segments = list(controller.head(stream).positions)[:_SEGMENTS_PER_STREAM]
         return {controller.segment_location(stream, segment_id) for segment_id in segments}
-    except (PermissionDeniedError, StreamNotFoundError):
+    except (errors.PermissionDeniedError, errors.StreamNotFoundError):
         return set()
 
 
@@ -172,7 +166,7 @@ def greet(endpoint: Endpoint, config: ClientConfig) -> CheckResult:
     try:
         context = make_ssl_context(config) if config.tls else None
         Connection.open(endpoint, context, config.request_timeout).close()
-    except PravegaError as error:
+    except errors.PravegaError as error:
         return CheckResult(
             "Segment store", False, f"{endpoint}: {error}", _TLS_ADVICE.get(error.condition, _STORE_ADVICE)
         )

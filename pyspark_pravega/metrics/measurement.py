@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pyspark_pravega import errors
 from pyspark_pravega.catalog.api.inspection import list_queries
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
@@ -23,16 +24,6 @@ from pyspark_pravega.client.stream import RetentionPolicy, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow, Version
-from pyspark_pravega.errors import (
-    AuthenticationError,
-    InvalidOptionError,
-    PermissionDeniedError,
-    PravegaError,
-    ScopeNotFoundError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    StreamNotFoundError,
-)
 from pyspark_pravega.sql.identifiers import is_internal
 
 
@@ -121,7 +112,7 @@ def _measure_delay(pravega: Pravega, position: StreamCut) -> float | None:
         newest = log.newest()
         number = 1 + bisect_left(range(1, newest + 1), True, key=lambda one: not _has_read(log, one, position, later))
         unread = log.versions(number, number) if number <= newest else []
-    except (InvalidOptionError, PermissionDeniedError, StreamNotFoundError):
+    except (errors.InvalidOptionError, errors.PermissionDeniedError, errors.StreamNotFoundError):
         return None  # the position is one of an older stream, or the user may not read the log
     return max(0.0, time.time() - unread[0].timestamp / 1_000_000) if unread else None
 
@@ -166,11 +157,11 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
         """Return the result of a read; None if its object has been dropped, or is counted as unread."""
         try:
             return read(*arguments)
-        except (ServerUnavailableError, ServerTimeoutError, AuthenticationError):
+        except (errors.ServerUnavailableError, errors.ServerTimeoutError, errors.AuthenticationError):
             raise
-        except (ScopeNotFoundError, StreamNotFoundError):
+        except (errors.ScopeNotFoundError, errors.StreamNotFoundError):
             return None
-        except PravegaError as error:
+        except errors.PravegaError as error:
             unread[error.condition] += 1
             return None
 

@@ -126,6 +126,10 @@ def test_newest_rows_are_found_without_reading_all(client: httpx.Client, catalog
     shown = read_page(client, f"/tables/{scope}/long/rows")
     assert "too much to read for a page" in shown
     assert re.findall(r" (\d+) xxx", shown) == [str(number) for number in range(10, 16)]
+    own = catalog.create_table(f"`{scope}`.own", pa.schema([("_commit_version", pa.int64())]))
+    own.append(pa.table({"_commit_version": [70, 80]}))
+    own.append(pa.table({"_commit_version": [60]}))
+    assert re.findall(r" ([678]0) ", read_page(client, f"/tables/{scope}/own/rows")) == ["60", "80", "70"]
 
 
 def test_rows_are_filtered_and_read_further_back(client: httpx.Client, catalog: PravegaCatalog, scope: str) -> None:

@@ -32,7 +32,7 @@ JAVA = [JVM / sources / "io" / "github" / "pysparkpravega" for sources in ("src"
 SOURCES = {file.stem: file.read_text() for java in JAVA for file in sorted(java.glob("*.java"))}
 
 RECORD = re.compile(r"\brecord (\w+)\(([^)]*)\)\s*(?:implements ([\w<>, \[\]]+?))?\s*\{")
-COMPONENT = re.compile(r"(@OrNull )?(\w+(?:<(?:[\w, \[\]]|<\w+>)+>)?(?:\[\])?) (\w+)(?:, |$)")
+COMPONENT = re.compile(r"(@OrNull )?(\w+(?:<(?:[\w, \[\]]|<[\w, ]+>)+>)?(?:\[\])?) (\w+)(?:, |$)")
 KINDS: dict[Any, str] = {
     bool: "boolean", int: "number", str: "text", StructType: "schema", DataType: "schema", StreamTable: "text",
     ScanEnds: "any", Any: "any",
@@ -126,7 +126,6 @@ REPLIES = parts(
         service_replies.QueryCommands,
         service_replies.InsertBegun,
         service_replies.QueryCommands,
-        service_replies.KeyedWriteBegun,
         MicroBatchEnd,
         Limits,
     )

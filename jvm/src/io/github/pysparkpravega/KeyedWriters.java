@@ -46,7 +46,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
     private final boolean transactional;
     private List<InternalRow> changes = new ArrayList<>();
     private long bytes;
-    private UnsafeProjection projection;
+    private final UnsafeProjection projection = UnsafeProjection.create(task.input());
 
     Writer(PythonTask task, boolean transactional, int partition) {
       super(task, partition);
@@ -74,9 +74,6 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       change[1] = id;
       if (change.length > 2) {
         change[2] = row;
-      }
-      if (projection == null) {
-        projection = UnsafeProjection.create(task.input());
       }
       UnsafeRow kept = projection.apply(new GenericInternalRow(change)).copy();
       changes.add(kept);

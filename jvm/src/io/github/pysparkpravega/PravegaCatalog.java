@@ -1,16 +1,21 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.DefaultNamespace;
+import io.github.pysparkpravega.Requests.ListProcedures;
+import java.util.Arrays;
 import java.util.Set;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. Each of
- * the interfaces that it is made of has the calls about one thing.
+ * the interfaces that it is made of has the calls about one thing; those about procedures are here.
  */
-public final class PravegaCatalog implements Tables, Functions, Procedures {
+public final class PravegaCatalog implements Tables, Functions, ProcedureCatalog {
   private final TablesOfQueries ofQueries;
   private final boolean ofCreateTable;
   private final Browsing ofShowTableExtended;
@@ -86,5 +91,18 @@ public final class PravegaCatalog implements Tables, Functions, Procedures {
       selected = service.call(new DefaultNamespace());
     }
     return selected.clone();
+  }
+
+  /** The service refuses an unknown name when it is asked for the parameters. */
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    return new Procedure(service, ident);
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    String[] system = {"system"};
+    return Arrays.stream(service.call(new ListProcedures(namespace))).map(name -> Identifier.of(system, name))
+        .toArray(Identifier[]::new);
   }
 }

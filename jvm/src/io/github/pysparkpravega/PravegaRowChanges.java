@@ -114,7 +114,7 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     @Override
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
       StructType schema = KeyedWriters.input("id", info.rowIdSchema().get(), info.schema());
-      KeyedWriteBegun begun = table.service().call(
+      InsertBegun begun = table.service().call(
           new BeginKeyedWrite(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
       return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema), false);
     }

@@ -168,7 +168,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   @Override
   public synchronized void filter(Predicate[] found) {
     every = CatalogV2Util.v2ColumnsToStructType(table.columns());
-    ofJoins = PushedConditions.describe(found, MOST_TERMS_OF_JOINS);
+    ofJoins = Pushdown.describe(found, MOST_TERMS_OF_JOINS);
     plan = null;
   }
 

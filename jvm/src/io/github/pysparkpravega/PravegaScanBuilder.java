@@ -58,7 +58,7 @@ final class PravegaScanBuilder
   /** Returns the predicates that the service does not take, which Spark evaluates. */
   @Override
   public Predicate[] pushPredicates(Predicate[] asked) {
-    List<Condition> described = PushedConditions.describe(asked);
+    List<Condition> described = Pushdown.describe(asked);
     List<Predicate> left = new ArrayList<>();
     List<Predicate> pushed = new ArrayList<>();
     boolean[] taken = table.service().call(new TakeConditions(table.handle(), required, options, described));
@@ -102,10 +102,10 @@ final class PravegaScanBuilder
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {
     if (written == null) {
-      written = PushedAggregation.describe(asked);
+      written = Pushdown.describe(asked);
     }
-    if (counted == null && conditions.isEmpty() && PushedAggregation.countsRows(asked) && takes(asked)) {
-      counted = scan(-1, PushedAggregation.describe(asked));
+    if (counted == null && conditions.isEmpty() && Pushdown.countsRows(asked) && takes(asked)) {
+      counted = scan(-1, Pushdown.describe(asked));
     }
     return counted != null && counted.known().isPresent();
   }
@@ -113,14 +113,14 @@ final class PravegaScanBuilder
   @Override
   public boolean pushAggregation(Aggregation asked) {
     if (counted != null || takes(asked)) {
-      aggregation = PushedAggregation.describe(asked);
+      aggregation = Pushdown.describe(asked);
     }
     return aggregation != null;
   }
 
   private boolean takes(Aggregation asked) {
     return table.service().call(new TakeAggregation(
-        table.handle(), required, options, PushedAggregation.describe(asked), written));
+        table.handle(), required, options, Pushdown.describe(asked), written));
   }
 
   @Override

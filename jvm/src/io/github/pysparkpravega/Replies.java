@@ -56,8 +56,7 @@ interface Replies {
       long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,
       @OrNull Long known) {}
   record InsertHandle(String kind, String id, int tasks, Map<String, String> options, @OrNull String seen) {}
-  record InsertBegun(InsertHandle insert, byte[] function, String python) {}
-  record KeyedWriteBegun(byte[] function, String python) {}
+  record InsertBegun(@OrNull InsertHandle insert, byte[] function, String python) {}
   record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}
   record MicroBatchEnd(String offset, @OrNull String latest, Map<String, String> metrics) {}
 }

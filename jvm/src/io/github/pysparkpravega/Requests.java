@@ -72,8 +72,7 @@ interface Requests {
 
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
       @OrNull String progress, boolean bounded, boolean stopped) {}
-  record StreamRead(Map<String, String> options) {}
-  record HaveEnds(List<StreamRead> reads) implements Request<Boolean> {}
+  record HaveEnds(List<Map<String, String>> reads) implements Request<Boolean> {}
   record TendQueries(String server, List<QueryReport> reports) implements Request<QueryCommands> {}
   record ReleaseQueries(String server) implements Request<Void> {}
   record WakeQueries() implements Request<Void> {}
@@ -122,5 +121,5 @@ interface Requests {
   record CommitChanges(String table, InsertHandle insert, List<byte[]> messages, boolean again, String statement,
       List<JsonNode> ends, @OrNull List<Condition> conditions) implements Request<Long> {}
   record BeginKeyedWrite(String table, StructType schema, Map<String, String> options)
-      implements Request<KeyedWriteBegun> {}
+      implements Request<InsertBegun> {}
 }

@@ -72,8 +72,7 @@ final class RunningQuery {
 
   /** Ends lie in the past, so what there is now is all that the query will ever read. */
   private boolean haveEnds(List<Map<String, String>> reads) {
-    return reads.stream().noneMatch(Map::isEmpty)
-        && service.call(new HaveEnds(reads.stream().map(StreamRead::new).toList()));
+    return reads.stream().noneMatch(Map::isEmpty) && service.call(new HaveEnds(reads));
   }
 
   /** Runs a task with a session as the active one of this thread. */

@@ -9,15 +9,20 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Describes Spark's conditions for the rows of a scan: terms, each after its operands. */
-final class PushedConditions {
+/**
+ * Describes what Spark asks of a scan: conditions for its rows, as terms, each after its operands, and an aggregation,
+ * in which anything but a column has an empty name.
+ */
+final class Pushdown {
   // A condition with more terms, such as a long IN, takes longer to send to tasks than it saves.
   private static final int MOST_TERMS = 500;
 
-  private PushedConditions() {}
+  private Pushdown() {}
 
   static List<Condition> describe(Predicate[] predicates) {
     return describe(predicates, MOST_TERMS);
@@ -64,5 +69,22 @@ final class PushedConditions {
   private static String text(Object value) {
     byte[] bytes = value instanceof UTF8String text ? text.getBytes() : value instanceof byte[] binary ? binary : null;
     return bytes != null ? Base64.getEncoder().encodeToString(bytes) : value == null ? null : value.toString();
+  }
+
+  static Requests.Aggregation describe(Aggregation aggregation) {
+    return new Requests.Aggregation(
+        Arrays.stream(aggregation.aggregateExpressions()).map(function -> new AggregateFunction(
+            function.getClass().getSimpleName(), column(function.children()))).toList(),
+        Arrays.stream(aggregation.groupByExpressions()).map(Pushdown::column).toList());
+  }
+
+  /** Returns whether nothing but the number of all rows is asked for. */
+  static boolean countsRows(Aggregation aggregation) {
+    return aggregation.groupByExpressions().length == 0
+        && Arrays.stream(aggregation.aggregateExpressions()).allMatch(CountStar.class::isInstance);
+  }
+
+  private static String[] column(Expression... operands) {
+    return operands.length == 1 && operands[0] instanceof NamedReference column ? column.fieldNames() : new String[0];
   }
 }
