@@ -140,8 +140,10 @@ class Request:
         return cls(method, path, body=body, group=group, right=right)
 
 
-UNAVAILABLE_STATUS = (502, 503, 504)
-"""The answers of a proxy whose registry is unreachable; like no answer, they are a ServerUnavailableError."""
+UNAVAILABLE_STATUS = (429, 502, 503, 504)
+"""The answers of a registry that has too many requests, and of a proxy whose registry is unreachable.
+
+Like no answer, they are a ServerUnavailableError."""
 
 
 def is_transient(error: BaseException) -> bool:

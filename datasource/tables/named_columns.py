@@ -1,12 +1,12 @@
 """Columns that a table's settings name as routing key or event time: which columns can be one, and their values.
 
-A routing key is a column, or texts and columns put together, such as `concat(site, '/', sensor)`.
+A routing key is a column, or texts and columns put together, such as `concat(upper(site), '/', sensor)`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,26 +25,44 @@ from .table_settings import TableSettings
 
 _KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
+_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
+    "upper": str.upper,  # as in Spark, "ß" becomes "SS"; Arrow's own function leaves it
+    "lower": str.lower,
+    "trim": lambda text: text.strip(" "),
+}
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>[^'\\]*)'|(?P<sign>\|\||[(),]))\s*"""
+    rf"""\s*(?:(?P<call>(?:{"|".join(_FUNCTIONS)})\s*\(\s*(?:[^\W\d]\w*|`(?:[^`]|``)+`)\s*\))"""
+    r"""|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>[^'\\]*)'|(?P<sign>\|\||[(),]))\s*""",
+    re.IGNORECASE,
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
 class KeyPart:
-    """A part of a routing key: the value of a column, or a text that is always the same."""
+    """A part of a routing key: the value of a column, as it is or by a function, or a text that is always the same."""
 
     column: str | None
     text: str = ""
+    function: str | None = None
 
     def __str__(self) -> str:
         if self.column is None:
             return f"'{self.text}'"
-        if _PLAIN_NAME.fullmatch(self.column):
-            return self.column
         escaped = self.column.replace("`", "``")
-        return f"`{escaped}`"
+        name = self.column if _PLAIN_NAME.fullmatch(self.column) else f"`{escaped}`"
+        return name if self.function is None else f"{self.function}({name})"
+
+    def texts(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        """Return the text of each row, or the one of all rows. No value is null."""
+        if self.column is None:
+            return pa.scalar(self.text)
+        texts = pc.cast(batch.column(self.column), pa.string())
+        if self.function is None:
+            return texts
+        distinct = texts.dictionary_encode()
+        values = map(_FUNCTIONS[self.function], distinct.dictionary.to_pylist())
+        return pa.array(values, pa.string()).take(distinct.indices)
 
 
 @dataclass(frozen=True)
@@ -69,13 +87,12 @@ class RoutingKey:
         """
         is_name = not any(sign in text for sign in "('|`") or text in columns.fieldNames()
         parts = [KeyPart(text)] if is_name else _parse(text)
-        return cls(
-            tuple(part if part.column is None else KeyPart(_spell(text, part.column, columns)) for part in parts)
-        )
+        return cls(tuple(part if part.column is None else _spell(text, part, columns) for part in parts))
 
     def __str__(self) -> str:
-        if len(self.parts) == 1 and self.parts[0].column is not None:
-            return self.parts[0].column
+        if len(self.parts) == 1:
+            only = self.parts[0]
+            return str(only.column if only.function is None else only)
         return f"concat({', '.join(map(str, self.parts))})"
 
     @property
@@ -87,8 +104,8 @@ class RoutingKey:
         """Return whether two keys differ in the case of their columns' names at most."""
         return self._folded() == other._folded()
 
-    def _folded(self) -> list[tuple[str | None, str]]:
-        return [(part.column and part.column.lower(), part.text) for part in self.parts]
+    def _folded(self) -> list[KeyPart]:
+        return [replace(part, column=part.column and part.column.lower()) for part in self.parts]
 
     def texts(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the key of each row, as a column of one type of text or of the key's only column.
@@ -102,24 +119,26 @@ class RoutingKey:
                     f"the routing key{of} '{name}' is null in a row, but every event needs a key: filter such rows "
                     f"out, or give them a value with coalesce({name}, ...)"
                 )
-        if len(self.parts) == 1:
+        if len(self.parts) == 1 and self.parts[0].function is None:
             return batch.column(self.columns[0])
-        texts = [
-            pa.scalar(part.text) if part.column is None else pc.cast(batch.column(part.column), pa.string())
-            for part in self.parts
-        ]
-        return pc.binary_join_element_wise(*texts, "")
+        return pc.binary_join_element_wise(*(part.texts(batch) for part in self.parts), "")
 
 
-def _spell(key: str, name: str, columns: T.StructType) -> str:
+def _spell(key: str, part: KeyPart, columns: T.StructType) -> KeyPart:
+    name = str(part.column)
     column = find_column(ROUTING_KEY.key, name, columns)
+    if part.function is not None and not isinstance(column.dataType, T.StringType):
+        raise UnsupportedTypeError(
+            f"'routing-key'='{key}' takes {part.function} of column '{name}', which is of type "
+            f"{column.dataType.simpleString()}. {part.function} is for strings: write the column alone."
+        )
     if not isinstance(column.dataType, _KEY_TYPES):
         is_it = "is" if name == key else f"has column '{name}', which is"
         raise UnsupportedTypeError(
             f"'routing-key'='{key}' {is_it} a column of type {column.dataType.simpleString()}, whose values have no "
             "unique text. Allowed are strings, whole numbers, decimals, booleans and dates."
         )
-    return column.name
+    return replace(part, column=column.name)
 
 
 def _parse(text: str) -> list[KeyPart]:
@@ -128,7 +147,7 @@ def _parse(text: str) -> list[KeyPart]:
         tokens, separator = tokens[2:-1], ","
     else:
         separator = "||"
-    parts = [KeyPart(None, token) if kind == "text" else KeyPart(token) for kind, token in tokens[::2]]
+    parts = [_make_part(kind, token) for kind, token in tokens[::2]]
     between = tokens[1::2]
     well_formed = len(tokens) % 2 == 1 and all(kind != "sign" for kind, _ in tokens[::2])
     if not well_formed or any(token != ("sign", separator) for token in between):
@@ -136,6 +155,16 @@ def _parse(text: str) -> list[KeyPart]:
     if all(part.column is None for part in parts):
         raise InvalidOptionError(f"'routing-key'='{text}' has no column, so all events would have the same key.")
     return parts
+
+
+def _make_part(kind: str, token: str) -> KeyPart:
+    if kind == "text":
+        return KeyPart(None, token)
+    if kind == "call":
+        function, argument = token[:-1].split("(", 1)
+        (_, column), *_ = _split_tokens(argument)
+        return KeyPart(column, function=function.strip().lower())
+    return KeyPart(token)
 
 
 def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -150,8 +179,8 @@ def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
 def _make_refusal(text: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"'routing-key'='{text}' is neither a column nor an expression that a key can be. Put columns and texts "
-        "together, for example concat(site, '/', sensor) or site || '/' || sensor; for any other expression, add a "
-        "column that has its value."
+        f"together, for example concat(site, '/', sensor) or site || '/' || sensor, with {', '.join(_FUNCTIONS)} of "
+        "columns that are strings, such as upper(site). For any other expression, add a column that has its value."
     )
 
 

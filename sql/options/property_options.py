@@ -35,8 +35,8 @@ it. `confluent`: with a zero byte and the id of its schema in Confluent's regist
 CODEC = Option("codec", one_of("none", "gzip", "snappy"), SettableAs.CATALOG | PROPERTY | WRITE, "none")
 """Compression of written events; needs `framing=registry`. Reading recognizes the codec of each event."""
 ROUTING_KEY = Option("routing-key", optional(TEXT), PROPERTY | WRITE)
-"""Column whose value is the routing key, or columns and texts put together, such as `concat(site, '/', sensor)`: events
-of equal keys stay in order. Not set: events are spread over all segments."""
+"""Column whose value is the routing key, or columns and texts put together, such as `concat(upper(site), '/', sensor)`:
+events of equal keys stay in order. Not set: events are spread over all segments."""
 ROUTING_KEY_OF_ALL = Option("routing-key.of-all-events", optional(BOOLEAN), PROPERTY)
 """Whether all events of the stream, whoever writes them, have the text of the `routing-key` as their routing key.
 Queries with conditions on the key then read only the segments that can hold it, and rows with another routing key are

@@ -51,6 +51,60 @@ def test_an_insert(spark: SparkSession, table: str, pravega: Pravega, scope: str
     assert shown(spark, *WRITTEN) == [10, size(pravega, scope, "numbers") - before, 0]
 
 
+UPDATED, DELETED = "number of updated rows", "number of deleted rows"
+MERGED = tuple(f"number of target rows {what}" for what in ("inserted", "updated", "deleted"))
+
+
+def merge(name: str) -> str:
+    """A MERGE of ids 10 to 19: it deletes 2 rows, updates 8, or as many as there are, and inserts the others."""
+    return (
+        f"MERGE INTO {name} t USING (SELECT id + 10 AS id FROM range(10)) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id < 12 THEN DELETE WHEN MATCHED THEN UPDATE SET text = 'z' "
+        "WHEN NOT MATCHED THEN INSERT (id, text) VALUES (s.id, 'n')"
+    )
+
+
+def test_statements_that_change_rows(spark: SparkSession, scope: str, pravega: Pravega) -> None:
+    name, before = f"pravega.`{scope}`.stock", 0
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, text STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    )
+
+    def written() -> list[int]:
+        nonlocal before
+        rows, size_of_events, retries = shown(spark, *WRITTEN)
+        before, added = (now := size(pravega, scope, "stock")), now - before
+        return [rows, size_of_events - added, retries]
+
+    spark.sql(f"INSERT INTO {name} SELECT id, 'x' FROM range(20)")
+    assert written() == [20, 0, 0]
+    spark.sql(f"UPDATE {name} SET text = 'y' WHERE id < 7")
+    assert [*shown(spark, UPDATED), *written()] == [7, 7, 0, 0]
+    spark.sql(f"DELETE FROM {name} WHERE id >= 15")
+    assert [*shown(spark, DELETED), *written()] == [5, 5, 0, 0]
+    spark.sql(merge(name))
+    assert [*shown(spark, *MERGED), *written()] == [5, 3, 2, 10, 0, 0]
+    history = spark.table(f"{name}.history").orderBy("version").select("inserted", "updated", "deleted").collect()
+    assert [tuple(counts) for counts in history] == [(20, 0, 0), (0, 7, 0), (0, 0, 5), (5, 3, 2)]
+
+
+def test_statements_that_change_rows_of_a_key_value_table(spark: SparkSession, scope: str) -> None:
+    name = f"pravega.`{scope}`.devices"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, text STRING) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id', 'value-format'='json', 'partitions'='2')"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, 'x' FROM range(15)")
+    assert shown(spark, *WRITTEN) == [15, 0, 0]
+    spark.sql(f"UPDATE {name} SET text = 'y' WHERE id < 7")
+    assert shown(spark, UPDATED, *WRITTEN) == [7, 7, 0, 0]
+    spark.sql(f"DELETE FROM {name} WHERE id < 2")
+    assert shown(spark, DELETED, *WRITTEN) == [2, 2, 0, 0]
+    spark.sql(merge(name))
+    assert shown(spark, *MERGED, *WRITTEN) == [5, 3, 2, 10, 0, 0]
+
+
 def test_scans(spark: SparkSession, table: str, pravega: Pravega, scope: str) -> None:
     whole = [2, size(pravega, scope, "numbers"), 0]
     assert len(spark.table(table).collect()) == ROWS

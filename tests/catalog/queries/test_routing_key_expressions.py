@@ -127,6 +127,8 @@ SCHEMA = (
         ("CONCAT ( `c``d` , ' - ' )", "concat(`c``d`, ' - ')"),
         ("site||'/'||SENSOR", "concat(site, '/', sensor)"),
         ("concat(site)", "site"),
+        ("UPPER ( Site )", "upper(site)"),
+        ("trim(`a(b)`)||LOWER( `c``d` )||sensor", "concat(trim(`a(b)`), lower(`c``d`), sensor)"),
     ],
 )
 def test_texts_of_keys(text: str, expected: str) -> None:
@@ -136,7 +138,11 @@ def test_texts_of_keys(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["concat()", "concat(site", "site ||", "upper(site)", "site + 1", "'it''s' || site", "'a"]
+    "text",
+    [
+        *("concat()", "concat(site", "site ||", "site + 1", "'it''s' || site", "'a"),
+        *("upper('a')", "upper(upper(site))", "upper(site, sensor)", "substring(site, 1, 2)", "upper()", "rand()"),
+    ],
 )
 def test_other_expressions_are_refused(text: str) -> None:
     with pytest.raises(InvalidOptionError, match="'routing-key'"):
@@ -146,3 +152,44 @@ def test_other_expressions_are_refused(text: str) -> None:
 def test_numbers_that_have_no_unique_text_are_no_part_of_a_key() -> None:
     with pytest.raises(UnsupportedTypeError, match="has column 'temp', which is a column of type double"):
         RoutingKey.of("concat(site, temp)", SCHEMA)
+    with pytest.raises(UnsupportedTypeError, match="takes upper of column 'sensor', which is of type int"):
+        RoutingKey.of("concat(site, upper(sensor))", SCHEMA)
+
+
+CASES = ["Oslo", "oslo ", " OSLO", "straße", "ŉ", "ﬁ", "ΑΣ", "ΑΣ ΑΣ", "İ", "ı", "ǅ", "ᾳ", "\t x\u00a0", "", "😀", "ა"]
+
+
+def test_functions_give_what_spark_gives(spark: SparkSession, scope: str) -> None:
+    key = "concat(upper(site), '/', lower(site), '/', trim(site))"
+    table = f"pravega.`{scope}`.cities"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, site STRING) USING pravega TBLPROPERTIES "
+        f"('format'='json', 'scaling.min-segments'='8', 'routing-key'=\"{key}\")"
+    )
+    spark.createDataFrame(list(enumerate(CASES)), "id INT, site STRING").writeTo(table).append()
+    rows = spark.table(table).selectExpr("site", f"{key} AS key").collect()
+    cases = pa.record_batch([pa.array([row.site for row in rows])], names=["site"])
+    assert RoutingKey.of(key, StructType().add("site", "string")).texts(cases).to_pylist() == [row.key for row in rows]
+    assert sorted(row.site for row in rows) == sorted(CASES)
+    assert spark.sql(f"SELECT id FROM {table} WHERE _segment <> {table}.segment_of({key})").count() == 0
+
+
+def test_conditions_find_rows_by_the_key_that_a_function_gives(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.cities"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, site STRING) USING pravega TBLPROPERTIES "
+        "('format'='json', 'scaling.min-segments'='8', 'routing-key'='upper(site)')"
+    )
+    spark.sql(f"INSERT INTO {table} SELECT id, concat(if(id % 2 = 0, 'City ', 'CITY '), id div 2) FROM range(60)")
+    assert spark.sql(f"SHOW TBLPROPERTIES {table} ('routing-key')").first().value == "upper(site)"
+    for number in range(30):
+        for pair, text in enumerate(("City", "CITY")):
+            chosen = spark.table(table).where(f"site = '{text} {number}'")
+            assert ids(chosen) == [2 * number + pair]
+    assert one_segment(chosen)
+    either = spark.table(table).where("site IN ('City 7', 'CITY 7')")
+    assert ids(either) == [14, 15] and one_segment(either)
+    assert ids(spark.table(table).where("site = 'city 7'")) == []
+    by_function = spark.table(table).where("upper(site) = 'CITY 7'")
+    assert ids(by_function) == [14, 15] and segments(by_function) is None
+    assert "'routing-key' names 'site'" in refused(spark, f"ALTER TABLE {table} RENAME COLUMN site TO s")

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials
+from pyspark_pravega.client.registry.confluent import ConfluentRegistry
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, Rule, SchemaInfo, VersionInfo
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.errors import (
@@ -384,6 +386,7 @@ def http(status: str, body: bytes) -> bytes:
         (http("200 OK", b"[]"), ProtocolError, "does not have the expected form"),
         (http("500 Oops", b"<html>no news</html>"), RegistryError, "answered 500 when asked to read"),
         (http("503 Busy", b""), ServerUnavailableError, "answered 503"),
+        (http("429 Too Many Requests", b""), ServerUnavailableError, r"answered 429 .* \(gave up after"),
         (http("302 Found", b""), RegistryError, "answered 302"),
         (b"", ServerUnavailableError, "closed the connection without an answer"),
     ],
@@ -405,6 +408,13 @@ def test_internal_errors_are_survived_until_the_time_is_over(client_config: Clie
         registry.groups()
     assert refused.value.status == 500
     assert re.search(r"answered 500 .*\(updateEntries\) \(gave up after \d+ tries in 0.5 s\)", refused.value.message)
+
+
+def test_confluents_registry_is_asked_again_after_too_many_requests(client_config: ClientConfig) -> None:
+    busy, schema = http("429 Too Many Requests", b""), http("200 OK", b'{"schema": "\\"string\\""}')
+    listener, uri = answering(busy, busy, schema)
+    with listener, closing(ConfluentRegistry(replace(client_config, confluent_uri=uri))) as registry:
+        assert registry.encoding("", 7).schema.data == b'"string"'
 
 
 def test_creation_survives_internal_errors(client_config: ClientConfig) -> None:

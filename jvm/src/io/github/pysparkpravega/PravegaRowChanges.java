@@ -3,9 +3,12 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
@@ -65,23 +68,48 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
         if (table.takesUpdates()) {
           return new ByKey(table, info);
         }
-        return new DeltaWrite() {
+        return new CountedWrite() {
           @Override
           public DeltaBatchWrite toBatch() {
-            return new Changes(info);
+            return new Changes(info, this);
           }
         };
       }
     };
   }
 
+  /** Shows what its tasks have written, as an INSERT does; Spark itself shows how many rows were changed. */
+  private abstract static class CountedWrite implements DeltaWrite {
+    private final long[] numbers = new long[TaskMetric.OF_WRITES.size()];
+
+    void count(WriterCommitMessage[] messages) {
+      for (WriterCommitMessage message : messages) {
+        if (message instanceof PythonWriters.Written written) {
+          Arrays.setAll(numbers, index -> numbers[index] + written.numbers()[index]);
+        }
+      }
+    }
+
+    @Override
+    public CustomMetric[] supportedCustomMetrics() {
+      return TaskMetric.OF_WRITES.toArray(CustomMetric[]::new);
+    }
+
+    @Override
+    public CustomTaskMetric[] reportDriverMetrics() {
+      return TaskMetric.values(new CustomTaskMetric[0], TaskMetric.OF_WRITES, numbers);
+    }
+  }
+
   private final class Changes extends PravegaBatchWrite implements DeltaBatchWrite {
     private final StructType rows;
     private List<JsonNode> ends;
     private List<Condition> conditions; // null if the statement depends on any row of the table
+    private final CountedWrite counts;
 
-    Changes(LogicalWriteInfo info) {
+    Changes(LogicalWriteInfo info, CountedWrite counts) {
       super(PravegaRowChanges.this.table, info);
+      this.counts = counts;
       rows = KeyedWriters.input("former", info.metadataSchema().get(), info.schema());
     }
 
@@ -99,18 +127,32 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
       commit((insert, again) -> new CommitChanges(table.handle(),
           new InsertHandle(insert.kind(), insert.id(), reports.size(), insert.options(), insert.seen()), reports, again,
           command.toString(), ends, conditions));
+      counts.count(messages);
     }
   }
 
-  private record ByKey(PravegaTable table, LogicalWriteInfo info) implements DeltaWrite, WriteByKey {
+  private static final class ByKey extends CountedWrite implements WriteByKey {
+    private final PravegaTable table;
+    private final LogicalWriteInfo info;
+
+    ByKey(PravegaTable table, LogicalWriteInfo info) {
+      this.table = table;
+      this.info = info;
+    }
+
+    @Override
+    public PravegaTable table() {
+      return table;
+    }
+
     @Override
     public DeltaBatchWrite toBatch() {
-      return new ChangesByKey(table, info);
+      return new ChangesByKey(table, info, this);
     }
   }
 
   /** Tasks write as they go, so that there is nothing to commit. */
-  private record ChangesByKey(PravegaTable table, LogicalWriteInfo info) implements DeltaBatchWrite {
+  private record ChangesByKey(PravegaTable table, LogicalWriteInfo info, CountedWrite counts) implements DeltaBatchWrite {
     @Override
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
       StructType schema = KeyedWriters.input("id", info.rowIdSchema().get(), info.schema());
@@ -126,7 +168,9 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     }
 
     @Override
-    public void commit(WriterCommitMessage[] messages) {}
+    public void commit(WriterCommitMessage[] messages) {
+      counts.count(messages);
+    }
 
     @Override
     public void abort(WriterCommitMessage[] messages) {}

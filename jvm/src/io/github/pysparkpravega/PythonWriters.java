@@ -33,8 +33,8 @@ record PythonWriters(PythonTask task, boolean inRealTime) implements DataWriterF
     };
   }
 
-  /** What the function has reported, each time that a task has run it. */
-  record Written(List<byte[]> reports) implements WriterCommitMessage {}
+  /** What the function has reported, each time that a task has run it, and the sums of its numbers of OF_WRITES. */
+  record Written(List<byte[]> reports, long[] numbers) implements WriterCommitMessage {}
 
   abstract static class Writer implements DataWriter<InternalRow> {
     final PythonTask task;
@@ -58,7 +58,7 @@ record PythonWriters(PythonTask task, boolean inRealTime) implements DataWriterF
 
     @Override
     public WriterCommitMessage commit() {
-      return new Written(reports);
+      return new Written(reports, numbers);
     }
 
     @Override
