@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
+from tests import tutorial
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.recipes import run_sql
@@ -375,6 +376,15 @@ def test_the_programs_of_the_page(spark: SparkSession, lake: dict[str, str], sco
     programs = page.read_text().replace("pravega.", f"{CATALOG}.").replace("iot.", f"{scope.replace('-', '_')}.")
     for program in steps_of(programs):
         run_sql(spark, program)
+
+
+def test_the_step_of_the_tutorial(
+    spark: SparkSession, lake: dict[str, str], scope: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [step] = filter(tutorial.needs_lake, tutorial.program())
+    code = step.code.replace("tutorial", scope.replace("-", "_")).replace("pravega.", f"{CATALOG}.")
+    exec(code, {"spark": spark})
+    assert capsys.readouterr().out.strip() == step.output.strip()
 
 
 def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, str]) -> None:
