@@ -1,8 +1,8 @@
 """Starts, finds and stops a real Pravega and schema registry on this machine.
 
 A cluster lives in a directory: `state.json` describes what runs, `logs/` keeps the servers' logs, and `run/` has the
-files of one run (settings, password file, certificates), which are deleted with it. Data are kept in memory, or in a
-storage directory made for the run; either way they are gone when the cluster stops.
+files of one run (settings, password file, certificates, lakes), which are deleted with it. Data are kept in memory, or
+in a storage directory made for the run; either way they are gone when the cluster stops.
 """
 
 from __future__ import annotations
@@ -160,6 +160,18 @@ class LocalCluster:
     def logs(self) -> Path:
         """Return the directory of the servers' logs, which is kept when the cluster stops."""
         return self.directory / "logs"
+
+    @property
+    def lake(self) -> dict[str, str] | None:
+        """Return the settings of the catalog of lakes, as pyiceberg takes them; None if the cluster has no lakes."""
+        folder = self.directory / "run" / "lake"
+        if not folder.is_dir():
+            return None
+        return {"type": "sql", "uri": f"sqlite:///{folder}/lake.db", "warehouse": f"file://{folder}"}
+
+    def add_lake(self) -> None:
+        """Add a directory for lakes, unless there is one. It is deleted when the cluster stops."""
+        create_private_directory(self.directory / "run" / "lake")
 
     def stop(self, report: Report = ignore_report) -> None:
         """End the servers, and delete all files of the run but its logs. Stopping twice is harmless.

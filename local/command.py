@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,6 +50,7 @@ def local() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep data in this directory rather than in memory (still gone at the end); for more than 1 GB.",
 )
+@click.option("--lake", is_flag=True, help="A directory for lakes of tables (still gone at the end); needs pyiceberg.")
 @click.option(
     "--ivy-settings",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
@@ -55,12 +58,12 @@ def local() -> None:
     show_envvar=True,
     help="Ivy settings file naming a mirror to fetch the servers from.",
 )
-def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | None, ivy_settings: Path | None) -> None:
-    """Start the servers and wait until they answer."""
+def start(directory: Path, lake: bool, **settings: Any) -> None:
+    """Start the servers and wait until they answer. Servers that run already keep their data."""
     with undo_on_interrupt(), _show_errors():
-        cluster = LocalCluster.start(
-            directory, tls=tls, auth=auth, heap=heap, storage=storage, ivy_settings=ivy_settings, report=_report
-        )
+        cluster = LocalCluster.start(directory, report=_report, **settings)
+        if lake:
+            cluster.add_lake()
     _describe(cluster)
     option = _format_directory_argument(directory)
     click.echo("Data is kept until the servers stop, and then it is gone.", err=True)
@@ -125,6 +128,8 @@ def env(directory: Path, user: str) -> None:
         # The names that the official Java client reads.
         values["pravega_client_auth_method"] = "Basic"
         values["pravega_client_auth_token"] = token
+    if cluster.lake is not None:
+        values["PRAVEGA_LAKE"] = json.dumps(cluster.lake)
     for name, value in values.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
@@ -143,6 +148,8 @@ def _describe(cluster: LocalCluster) -> None:
         click.echo(f"trust store      {info.ca_file}")
     if info.users:
         click.echo(f"users            {', '.join(info.users)} (passwords: {cluster.directory / 'state.json'})")
+    if cluster.lake is not None:
+        click.echo(f"lakes            {cluster.lake['uri'].removeprefix('sqlite:///')}")
     click.echo(f"logs             {cluster.logs}")
 
 

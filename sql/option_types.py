@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -302,6 +303,16 @@ def _parse_json(text: str) -> str:
     return text
 
 
+def _parse_json_object(text: str) -> str:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError('expected a JSON object whose values are texts, for example {"type": "rest", "uri": "..."}')
+    return text
+
+
 def _parse_timestamp(text: str) -> datetime:
     moment = None
     with contextlib.suppress(ValueError, OverflowError, OSError):
@@ -337,6 +348,7 @@ NAMES = OptionType("names, separated by commas", _parse_names)
 SCOPES = OptionType("`true`, `false`, or names of scopes, separated by commas", _parse_scopes)
 PATTERN = OptionType("regular expression", _parse_pattern)
 JSON_TEXT = OptionType("JSON", _parse_json)
+JSON_OBJECT = OptionType("JSON", _parse_json_object)
 PLUG_IN = OptionType("`module:attribute`", _parse_plug_in)
 PLUG_IN_OR_FILE = OptionType(
     "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)

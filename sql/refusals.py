@@ -72,7 +72,7 @@ _INSTEAD = {
     "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'",
     "VACUUM": "that is a Delta statement. A stream leaves no unused files. The table properties "
     "'retention.type' and 'retention.minimum' remove old events, and so does CALL "
-    "<catalog>.system.truncate_stream(...)",
+    "<catalog>.system.truncate_stream(...); remove_orphans(...) removes unused files of a lake",
     "RESTORE TABLE": "that is a Delta statement, and a stream only grows. Read the table as it was with VERSION AS "
     "OF, and INSERT those rows INTO another table",
     "ALTER TABLE ... EXECUTE": "that is a Trino statement. Use CALL for procedures: CALL "

@@ -40,6 +40,11 @@ def steps_of(text: str) -> Iterator[Step]:
         yield Step(language, code, after[1] if after[0] == "text" else "")
 
 
+def needs_lake(step: Step) -> bool:
+    """Whether a step is for a session with a catalog of lakes."""
+    return "'lake'" in step.code
+
+
 def commands() -> list[Step]:
     """The shell's steps."""
     return [step for step in steps() if step.language == "sh"]

@@ -63,7 +63,8 @@ def _plan(call: Call) -> Tasks | None:
             raise InvalidOptionError(
                 f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
             )
-        planned = plan_tiering(opened, lake, point)
+        least = opened.options.get(o.TIER_MIN_BYTES) if until is None else None
+        planned = plan_tiering(opened, lake, point, least or 0)
     return None if planned is None else Tasks(planned[1], planned[0].to_json())
 
 
@@ -184,9 +185,10 @@ def _load_lake(opened: OpenTable) -> LakeTable:
         )
     schema, settings = make_lake_schema(opened.table.schema), require_catalog(opened, name)
     lake = LakeTable.load(settings, name)
+    unit = opened.options.get(o.LAKE_PARTITION)
     if lake is None:
-        lake = LakeTable.create(settings, name, schema, opened.stream)
-    lake.check_origin(opened.stream)
+        lake = LakeTable.create(settings, name, schema, opened.stream, unit)
+    lake.check_origin(opened.stream, unit)
     lake.check_columns(opened.table.schema.names)
     if lake.history is not None:
         check_identity(opened, lake, lake.history)

@@ -1,4 +1,4 @@
-"""Compacts a lake: tasks write small files of a segment and day as larger ones, which a commit puts in their place."""
+"""Compacts a lake: tasks write small files as larger ones, which a commit puts in their place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_compaction(lake: LakeTable) -> tuple[RowSource, str] | None:
         LakePartition(SegmentSlice(0, group[0].first, group[-1].last + 1), tuple(group), True, lake.io)
         for group in groups
     ]
-    plan = NewFiles(lake.schema, lake.io, lake.folder)
+    plan = NewFiles(lake.schema, lake.io, lake.folder, lake.unit)
     former = json.dumps([file.path for group in groups for file in group])
     return RowSource(CompactionReader(plan, partitions), FILES, FILES), former
 

@@ -60,7 +60,7 @@ class TierPlan:
 
 
 class TierReader(PlannedReader[TierPlan, ScanPartition]):
-    """Writes the events of each partition into files, one for each segment and day at least; its rows name these."""
+    """Writes the events of each task into files, at least one for each partition of the lake; its rows name these."""
 
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Write one partition. A task that is tried again writes other files, and those of the first are orphans."""
@@ -73,8 +73,12 @@ class TierReader(PlannedReader[TierPlan, ScanPartition]):
         yield make_rows(written)
 
 
-def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tiering, RowSource] | None:
-    """Fix which events a tiering moves: those behind the lake's history, up to a version or the end; None for none.
+def plan_tiering(
+    opened: OpenTable, lake: LakeTable, until: Point, least_bytes: int = 0
+) -> tuple[Tiering, RowSource] | None:
+    """Fix which events a tiering moves: those behind the lake's history, up to a version or the end.
+
+    Returns None if there are none, or fewer bytes of them than the least.
 
     Raises DataLossError if events behind the lake's history were removed before, and the errors of a scan.
     """
@@ -84,7 +88,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
         return None
     begin = pravega.controller.head(stream) if since is None else since.cut
     slices = measure_slices(opened, begin, until.cut)
-    if not slices:
+    if not slices or sum(piece.end - piece.start for piece in slices) < least_bytes:
         return None
     first = 1 if since is None else since.version + 1
     versions = [version for version in log.versions(first, until.version) if lies_within(version.cut, until.cut)]
@@ -95,7 +99,7 @@ def plan_tiering(opened: OpenTable, lake: LakeTable, until: Point) -> tuple[Tier
     selection = EventSelection(versions=map_published_versions(stream, slices, versions, first))
     planned = plan_events(read, Measured(slices), WantedRows(columns), selection)
     assert isinstance(planned.reader, SegmentScanReader)
-    plan = TierPlan(planned.reader, NewFiles(schema, lake.io, lake.folder))
+    plan = TierPlan(planned.reader, NewFiles(schema, lake.io, lake.folder, lake.unit))
     before = since or History(begin, begin, 0, {}, frozenset(), 0, identify(pravega, stream))
     newest = max((version.number for version in versions), default=before.version)
     history = _extend(opened, replace(before, version=newest), until.cut, slices)

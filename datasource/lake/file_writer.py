@@ -1,4 +1,4 @@
-"""Writes files of a lake, in tasks: each has events of one segment and one day, in their order."""
+"""Writes files of a lake, in tasks: each has events of one segment and one partition, in their order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField, StructType
@@ -22,18 +23,20 @@ _GROUP_BYTES = 64 << 20
 """Bytes of Arrow's memory in a row group: about 128 MB of events as JSON."""
 FILE_BYTES = 128 << 20
 """Bytes of a file after which the next one begins. A file is what one task reads, as Parquet's row groups are large."""
-_MICROSECONDS_OF_DAY = 86_400_000_000
+_UNITS = {"hour": "h", "day": "D", "month": "M"}
+"""The units of time by which lakes may be partitioned, and their names in numpy."""
 FILES = StructType([StructField("file", StringType())])
 """The rows of tasks: a file with its number of rows, as JSON."""
 
 
 @dataclass(frozen=True)
 class NewFiles:
-    """What tasks need to write files: their columns, the storage, and the folder there."""
+    """What tasks need to write files: their columns, the storage, the folder there, and the unit of its partitions."""
 
     schema: pa.Schema
     io: FileIO = field(repr=False)
     folder: str
+    unit: str
 
 
 class FileWriter:
@@ -42,7 +45,7 @@ class FileWriter:
     def __init__(self, target: NewFiles, written: list[str]) -> None:
         self._target, self._written = target, written
         self._pending: list[pa.RecordBatch] = []
-        self._day: int | None = None
+        self._part: int | None = None
         self._sink: Any = None
         self._writer: pq.ParquetWriter | None = None
         self._path, self._rows = "", 0
@@ -57,16 +60,15 @@ class FileWriter:
             self._sink.close()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write events. Those of another day begin a file."""
-        times = batch.column(TIME).cast(pa.int64()).fill_null(-1).to_numpy()
-        days = np.where(times < 0, -1, times // _MICROSECONDS_OF_DAY)
-        borders = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
+        """Write events. Those of another partition begin a file."""
+        parts = _number_partitions(batch.column(TIME), self._target.unit)
+        borders = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
         for start, end in pairwise(borders):
             if end == start:
                 continue
-            if days[start] != self._day:
+            if parts[start] != self._part:
                 self._end_file()
-                self._day = int(days[start])
+                self._part = int(parts[start])
             self._pending.append(batch.slice(start, end - start))
             if sum(one.nbytes for one in self._pending) >= _GROUP_BYTES:
                 self._write_group()
@@ -101,6 +103,15 @@ class FileWriter:
             self._sink.close()
             self._written.append(json.dumps([self._path, self._rows]))
         self._writer, self._sink, self._rows = None, None, 0
+
+
+def _number_partitions(times: pa.Array, unit: str) -> npt.NDArray[np.int64]:
+    """Return a number for the partition of each time; a missing time has that of a moment before 1970."""
+    numbers = times.cast(pa.int64()).fill_null(-1).to_numpy()
+    if unit not in _UNITS:
+        return np.zeros(len(numbers), np.int64)
+    parts: npt.NDArray[np.int64] = numbers.astype("M8[us]").astype(f"M8[{_UNITS[unit]}]").astype(np.int64)
+    return parts
 
 
 def make_rows(written: Sequence[str]) -> pa.RecordBatch:

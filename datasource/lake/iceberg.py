@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConcurrentChangeError, LakeError, PravegaError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 
 from ..positions.lake_history import History
 from ..positions.snapshot import SegmentSlice
@@ -40,6 +41,8 @@ _OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.", "py-io
 """The beginnings of the properties that reading and writing of files needs."""
 _RETRIES = "commit.retry.num-retries"
 """With another number than 0, pyiceberg repeats a commit after what another one has added in the meantime."""
+UNPARTITIONED = "none"
+"""The unit of a table without partitions."""
 _TRIES = 5
 """How many times a commit is tried beside programs that rewrite files."""
 
@@ -81,8 +84,11 @@ class LakeTable:
                 return None
 
     @classmethod
-    def create(cls, catalog: str, name: str, schema: pa.Schema, stream: Stream) -> LakeTable:
-        """Create the table of a stream, partitioned by the day of the commit; raises the errors of `load`."""
+    def create(cls, catalog: str, name: str, schema: pa.Schema, stream: Stream, unit: str) -> LakeTable:
+        """Create the table of a stream, partitioned by a unit of the commit's time, or `none`.
+
+        Raises the errors of `load`.
+        """
         opened, namespace = open_catalog(catalog), name.rpartition(".")[0]
         with errors_of_lake(name):
             if not opened.namespace_exists(namespace):
@@ -98,8 +104,9 @@ class LakeTable:
                 "commit.manifest-merge.enabled": "true",
             }
             with opened.create_table_transaction(name, schema, properties=properties) as change:
-                with change.update_spec() as spec:
-                    spec.add_field(TIME, "day", f"{TIME}_day")
+                if unit != UNPARTITIONED:
+                    with change.update_spec() as spec:
+                        spec.add_field(TIME, unit, f"{TIME}_{unit}")
                 with change.update_schema() as columns:
                     for column, (_, doc) in OF_PLACE.items():
                         columns.update_column(column, doc=doc)
@@ -170,19 +177,30 @@ class LakeTable:
         schema = self._table.schema()
         return expression_to_pyarrow(bind(schema, expression, case_sensitive=True), schema)
 
-    def check_origin(self, stream: Stream) -> None:
-        """Raise LakeError unless the table was made for a stream, and its partitions are still the same."""
+    @property
+    def unit(self) -> str:
+        """Return the unit of time that partitions have, `none` without partitions. Raises LakeError for others."""
+        schema, spec = self._table.schema(), self._table.spec()
+        parts = [(schema.find_field(part.source_id).name, str(part.transform)) for part in spec.fields]
+        if len(parts) > 1 or any(column != TIME for column, _ in parts):
+            raise LakeError(
+                f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of a part of "
+                f"{TIME}. Make that its partition again."
+            )
+        return parts[0][1] if parts else UNPARTITIONED
+
+    def check_origin(self, stream: Stream, unit: str) -> None:
+        """Raise LakeError unless the table was made for a stream, and has the partitions that tier makes."""
         if self._table.properties.get(_STREAM) != str(stream):
             raise LakeError(
                 f"The table {self.name} of the lake's catalog was not made for stream {stream}. Name one that does not "
                 "exist: tier makes it."
             )
-        schema, spec = self._table.schema(), self._table.spec()
-        parts = [(schema.find_field(part.source_id).name, str(part.transform)) for part in spec.fields]
-        if parts != [(TIME, "day")]:
+        if self.unit != unit:
             raise LakeError(
-                f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of a day of "
-                f"{TIME}. Make this its partition again."
+                f"The partitions of the lake's table {self.name} are those of '{o.LAKE_PARTITION.key}'='{self.unit}', "
+                f"and the table's property says '{unit}'. The lake keeps its partitions: set the property to "
+                f"'{self.unit}'."
             )
 
     def check_complete(self) -> None:
@@ -246,11 +264,11 @@ class LakeTable:
         return schema_to_pyarrow(self._table.schema(), include_field_ids=False)
 
     def find_small_files(self, most_bytes: int) -> list[list[LakeFile]]:
-        """Return files with fewer bytes, by runs of several neighbours of one segment and day. Raises LakeError."""
+        """Return files with fewer bytes, by runs of neighbours of one segment and partition. Raises LakeError."""
         with errors_of_lake(self.name):
             listed = list_files(self._table, make_expression("AlwaysTrue"))
             files = sorted(listed, key=lambda file: (file.segment or "", file.first))
-        of_runs = groupby(files, lambda file: (file.ordered and file.bytes < most_bytes, file.segment, file.day))
+        of_runs = groupby(files, lambda file: (file.ordered and file.bytes < most_bytes, file.segment, file.partition))
         runs = [list(run) for (is_small, *_), run in of_runs if is_small]
         return [run for run in runs if len(run) > 1]
 

@@ -22,7 +22,7 @@ _OWN_FILES = "pravega-"
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A file of a day, with offsets from `first` to `last`; if it is `ordered`, those of one segment in their order.
+    """A file with offsets from `first` to `last`; if it is `ordered`, those of one segment in their order.
 
     `segment` is the first one by name, and `last_segment` the last one; None if it is not known.
     """
@@ -33,7 +33,7 @@ class LakeFile:
     ordered: bool
     segment: str | None
     last_segment: str | None
-    day: Any
+    partition: Any
     bytes: int
 
 
@@ -76,6 +76,6 @@ def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
             ordered=has_own_name and segment == last_segment and None not in (segment, first, last),
             segment=segment,
             last_segment=last_segment,
-            day=file.partition[0] if len(file.partition) else None,
+            partition=file.partition[0] if len(file.partition) else None,
             bytes=file.file_size_in_bytes,
         )

@@ -77,8 +77,8 @@ class _ProgramCommand(click.Command):
 def main() -> None:
     """Pravega as a catalog of Spark SQL.
 
-    Servers and logins come from the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
-    pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
+    Servers, logins and lakes come from the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
+    pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE, PRAVEGA_LAKE.
 
     \b
     Examples:

@@ -129,14 +129,14 @@ def _list_withheld(options: Options, foreign: Source) -> frozenset[str]:
     """Return the keys whose values in the environment do not count, given what places from `foreign` on say.
 
     The environment's login goes only to servers that the environment or the driver's conf names and trusts. Otherwise
-    a statement that names another address would get it.
+    a statement that names another address would get it. Nor do tables of other servers say what is read of its lakes.
     """
 
     def is_said(kind: tuple[Option[Any], ...]) -> bool:
         return any(options.source(option) >= foreign for option in kind)
 
     if is_said(ADDRESSES):
-        return frozenset(option.key for option in (*ADDRESSES, *LOGIN, *TRUST))
+        return frozenset(option.key for option in (*ADDRESSES, *LOGIN, *TRUST, LAKE_CATALOG))
     return frozenset(option.key for option in LOGIN) if is_said((*LOGIN, *TRUST)) else frozenset()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyiceberg.catalog import load_catalog
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
@@ -128,6 +130,12 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert "already running" in result.stderr
     assert info.controller_uri in result.stdout
     assert _processes(directory) == started
+    result = _local(directory, "start", "--lake")
+    assert (result.returncode, _processes(directory)) == (0, started)
+    assert f"lakes            {directory}/run/lake" in result.stdout
+    values = dict(line.removeprefix("export ").split("=", 1) for line in _local(directory, "env").stdout.splitlines())
+    [settings] = shlex.split(values["PRAVEGA_LAKE"])
+    assert load_catalog("lake", **json.loads(settings)).list_namespaces() == []
     result = _local(directory, "start", "--tls")
     assert result.returncode == 1
     assert "without TLS and without users already runs" in result.stderr

@@ -72,7 +72,7 @@ def test_conditions_that_documents_and_java_name_exist() -> None:
     named = set()
     for page in [*(ROOT / "jvm").rglob("*.java"), *(ROOT / "docs").rglob("*.md")]:
         named |= set(re.findall(r"(?<!\w)PRAVEGA_(?:[A-Z]+_)*[A-Z]+", page.read_text()))
-    endings = ("_URI", "_STORE", "_SETTINGS", "_PASSWORD", "_SCOPE", "_VERSION", "_REGISTRY")
+    endings = ("_URI", "_STORE", "_SETTINGS", "_PASSWORD", "_SCOPE", "_VERSION", "_REGISTRY", "_LAKE")
     environment = {name for name in named if name.endswith(endings)}
     assert named - environment <= known
 

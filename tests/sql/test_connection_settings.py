@@ -56,7 +56,9 @@ ENVIRONMENT = {
     "PRAVEGA_TRUST_STORE": "/own.pem",
     "pravega_client_auth_method": "Basic",
     "pravega_client_auth_token": "from-env",
+    "PRAVEGA_LAKE": '{"type": "sql"}',
 }
+OWN_SERVERS = {"PRAVEGA_CONTROLLER_URI", "PRAVEGA_SCHEMA_REGISTRY_URI", "PRAVEGA_LAKE"}
 OTHER_LOGIN = {"security.auth-type": "Bearer", "security.auth-token": "t"}
 
 
@@ -66,12 +68,9 @@ OTHER_LOGIN = {"security.auth-type": "Bearer", "security.auth-token": "t"}
         ({"controllerUri": "tls://other:9090"}, set()),
         ({"schema-registry-uri": "https://other:9092"}, set()),
         ({"controller-uri": "tls://other:9090", **OTHER_LOGIN}, set()),
-        (OTHER_LOGIN, {"PRAVEGA_CONTROLLER_URI", "PRAVEGA_SCHEMA_REGISTRY_URI", "PRAVEGA_TRUST_STORE"}),
-        ({"security.trust-store": "/other.pem"}, {"PRAVEGA_CONTROLLER_URI", "PRAVEGA_SCHEMA_REGISTRY_URI"}),
-        (
-            {"security.validate-hostname": "false"},
-            {"PRAVEGA_CONTROLLER_URI", "PRAVEGA_SCHEMA_REGISTRY_URI", "PRAVEGA_TRUST_STORE"},
-        ),
+        (OTHER_LOGIN, {*OWN_SERVERS, "PRAVEGA_TRUST_STORE"}),
+        ({"security.trust-store": "/other.pem"}, OWN_SERVERS),
+        ({"security.validate-hostname": "false"}, {*OWN_SERVERS, "PRAVEGA_TRUST_STORE"}),
         ({"request-timeout": "5s"}, set(ENVIRONMENT)),
     ],
 )

@@ -315,6 +315,12 @@ def test_properties_of_the_lakes_catalog_are_one_secret() -> None:
     with pytest.raises(InvalidOptionError, match="TOKEN"):
         o.resolve(conf=conf, env={})
     assert o.find_refused_settings(["lake.uri", "scope"]) == ["lake.*"]
+    env = {"PRAVEGA_LAKE": '{"type": "sql"}', "TOKEN": "hidden"}
+    assert o.resolve(conf={}, env=env).get(o.LAKE_CATALOG) == '{"type": "sql"}'
+    assert json.loads(o.resolve(conf=conf, env=env).require(o.LAKE_CATALOG))["type"] == "rest"
+    with pytest.raises(InvalidOptionError, match="expected a JSON object whose values are texts") as error:
+        o.resolve(env={"PRAVEGA_LAKE": '{"token": ["hidden"]}'})
+    assert "hidden" not in str(error.value)
 
 
 def test_a_lake_is_named_by_the_table_and_left_out_by_a_read() -> None:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
+from tests import tutorial
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.recipes import run_sql
@@ -370,11 +371,34 @@ def test_types_that_a_lake_lacks_are_refused(spark: SparkSession, lake: dict[str
     assert "variant" in fails(lambda: spark.sql(make), "PRAVEGA_UNSUPPORTED_TYPE")
 
 
+@pytest.mark.parametrize("key", ["lake", "lake.keep", "lake.partition-by", "tier.min-bytes", "tier.interval"])
+def test_key_value_tables_have_no_lake(spark: SparkSession, lake: dict[str, str], scope: str, key: str) -> None:
+    texts = {
+        "lake": "a.b",
+        "lake.keep": "7d",
+        "lake.partition-by": "hour",
+        "tier.min-bytes": "1m",
+        "tier.interval": "1h",
+    }
+    make = f"CREATE TABLE {name_table(scope, 'e')} (id BIGINT PRIMARY KEY, text STRING) USING pravega TBLPROPERTIES "
+    told = fails(lambda: spark.sql(f"{make}('format'='key-value', '{key}'='{texts[key]}')"), "PRAVEGA_INVALID_OPTION")
+    assert f"'{key}' does not apply: only a table of events or changes of one stream can have a lake" in told
+
+
 def test_the_programs_of_the_page(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
     page = Path(__file__).parents[3] / "docs" / "history-in-a-lake.md"
     programs = page.read_text().replace("pravega.", f"{CATALOG}.").replace("iot.", f"{scope.replace('-', '_')}.")
     for program in steps_of(programs):
         run_sql(spark, program)
+
+
+def test_the_step_of_the_tutorial(
+    spark: SparkSession, lake: dict[str, str], scope: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [step] = filter(tutorial.needs_lake, tutorial.program())
+    code = step.code.replace("tutorial", scope.replace("-", "_")).replace("pravega.", f"{CATALOG}.")
+    exec(code, {"spark": spark})
+    assert capsys.readouterr().out.strip() == step.output.strip()
 
 
 def test_others_read_the_lake(spark: SparkSession, table: str, lake: dict[str, str]) -> None:

@@ -26,7 +26,17 @@ from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import ConcurrentChangeError
 from pyspark_pravega.sql import options as o
 from tests.catalog.lake.conftest import CATALOG
-from tests.catalog.lake.test_history_in_a_lake import create, flatten, ids, insert, read_stream, tier, truncate
+from tests.catalog.lake.test_history_in_a_lake import (
+    create,
+    fails,
+    flatten,
+    ids,
+    insert,
+    load_lake,
+    read_stream,
+    tier,
+    truncate,
+)
 
 
 def open_lake(pravega: Pravega, stream: Stream, settings: dict[str, str]) -> tuple[OpenTable, LakeTable]:
@@ -106,13 +116,53 @@ def test_a_commit_that_the_catalog_carried_out_and_refused(
     assert tier(spark, table).rows == 0
 
 
+def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str], scope: str, tmp_path: Path) -> None:
+    """With `tier.min-bytes`, unless a call names a version; reads have them all the same."""
+    table = create(spark, scope, "t", **{"tier.min-bytes": "1m", "lake.keep": "0s"})
+    assert tier(spark, table)[:4] == (0, None, None, 0)
+    assert ids(spark.table(table)) == list(range(300))
+    assert tier(spark, table, until=2).rows == 200
+    done = tier(spark, table)
+    assert (done.rows, done.version, done.rows_in_lake) == (0, 2, 200)
+    assert ids(spark.table(table)) == sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(300))
+    spark.sql(f"INSERT INTO {table} SELECT id, repeat('x', 1000) FROM range(300, 1500)")
+    assert tier(spark, table).rows == 1300
+    assert tier(spark, table).rows == 0
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('tier.min-bytes'='1')")
+    insert(spark, table, 1500, 1)
+    assert tier(spark, table).rows == 1
+
+
+@pytest.mark.parametrize("unit", ["hour", "none"])
+def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: str, unit: str, tmp_path: Path) -> None:
+    """Reads, compactions and truncations do not depend on them, and they stay as the lake's table has them."""
+    table = create(spark, scope, "t", **{"lake.partition-by": unit})
+    for first in (300, 400):
+        tier(spark, table)
+        insert(spark, table, first, 100)
+    assert [str(part.transform) for part in load_lake(lake, table).spec().fields] == ([] if unit == "none" else [unit])
+    name = table.removeprefix(f"{CATALOG}.")
+    [done] = spark.sql(f"CALL {CATALOG}.system.compact_lake(table => '{name}')").collect()
+    assert done.files_after < done.files_before
+    truncate(spark, table, 4)
+    assert ids(spark.table(table)) == sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(500))
+    assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='month')")
+    told = f"those of 'lake.partition-by'='{unit}', and the table's property says 'month'"
+    assert told in fails(lambda: tier(spark, table), "PRAVEGA_LAKE_FAILED")
+    assert ids(spark.table(table)) == list(range(500)), "reads do not mind"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='{unit}')")
+    assert tier(spark, table).rows == 100
+
+
 @pytest.mark.parametrize("steps", [25, pytest.param(400, marks=pytest.mark.long)])
 def test_random_steps(
     spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path, steps: int
 ) -> None:
     """After each step, a SELECT, AS OF, CHANGES and a stream agree with a list of the rows that was kept aside."""
     seed = int(os.environ.get("PRAVEGA_SEED", time.time_ns() % 10**6))
-    random, table, stream = Random(seed), create(spark, scope, "t"), Stream(scope, "t")
+    random, stream = Random(seed), Stream(scope, "t")
+    table = create(spark, scope, "t", **{"lake.partition-by": random.choice(["hour", "day", "month", "none"])})
     removed = 1
     versions, seen, segments = [list(range(end)) for end in (0, 100, 200, 300)], list[int](), 2
 

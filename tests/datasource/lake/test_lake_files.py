@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark.sql.types as T
+import pytest
 from pyiceberg.catalog import load_catalog
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
@@ -24,6 +26,7 @@ from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.lake_reader import LakePartition, plan_lake, read_in_order
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import LakeError
 
 STREAM = Stream("scope", "events")
 SLICES = [SegmentSlice(segment, *ends) for segment in (0, 1, 2) for ends in ((0, 100), (5, 15), (20, 30))]
@@ -45,7 +48,7 @@ def test_files_of_slices(tmp_path: Path) -> None:
     """All at once are the same as one after the other."""
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}", "token": "no"}
     schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
-    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, "day")
     assert set(lake.io.properties) == {"warehouse"}
     cut, since = StreamCut(STREAM, {0: 0, 1: 0}), None
     for number, offset in enumerate((0, 10, 20)):
@@ -91,9 +94,9 @@ def test_a_condition_that_keeps_one_day_of_thirty_reads_that_day(tmp_path: Path)
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
     columns = T.StructType([T.StructField("at", T.TimestampType()), T.StructField("text", T.StringType())])
     schema = make_lake_schema(columns)
-    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, "day")
     days, of_day, second, random, written = 30, 30_000, 1_000_000, Random(5), list[str]()
-    with FileWriter(NewFiles(schema, lake.io, lake.folder), written) as files:
+    with FileWriter(NewFiles(schema, lake.io, lake.folder, lake.unit), written) as files:
         for day in range(days):
             times = [(day * 86_400 + number * 2) * second for number in range(of_day)]
             rows = {
@@ -131,7 +134,7 @@ def test_a_condition_that_keeps_one_day_of_thirty_reads_that_day(tmp_path: Path)
 def test_orphans_are_old_files_that_no_snapshot_has(tmp_path: Path) -> None:
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
     schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
-    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM)
+    lake = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, "day")
     folder = Path(lake.folder.removeprefix("file://"))
     assert lake.find_orphans(time.time()) == {}, "there is no folder yet"
     paths = []
@@ -155,3 +158,27 @@ def test_orphans_are_old_files_that_no_snapshot_has(tmp_path: Path) -> None:
         "of-another-program.parquet",
         *(name_file(number) for number in "013"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "files"), [("none", [7]), ("month", [1, 4, 2]), ("day", [1, 2, 2, 2]), ("hour", [1, 1, 1, 2, 2])]
+)
+def test_files_have_the_events_of_one_partition(tmp_path: Path, unit: str, files: list[int]) -> None:
+    """The first event has no version, and the others are of two hours of one day, another day, and another month."""
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
+    lake, written = LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, unit), list[str]()
+    moments = ["2024-02-01 10:59:59", "2024-02-01 11:00:00", *["2024-02-29 23:59:59"] * 2, *["2024-03-01 00:00:00"] * 2]
+    times = [None, *(datetime.fromisoformat(moment).replace(tzinfo=UTC) for moment in moments)]
+    rows = {"_commit_timestamp": times, "_segment": [make_segment_name(STREAM, 0)] * 7, "_offset": range(7)}
+    with FileWriter(NewFiles(schema, lake.io, lake.folder, lake.unit), written) as writer:
+        columns = {field.name: pa.array(rows.get(field.name, [None] * 7), field.type) for field in schema}
+        writer.write(pa.RecordBatch.from_pydict(columns, schema=schema))
+    assert [count for _, count in map(json.loads, written)] == files
+    cut = StreamCut(STREAM, {0: 7})
+    lake.add_files(read_rows(written)[0], None, History(cut, cut, 1, {0: (0, 7)}, frozenset(), 7, None))
+    assert load(settings).unit == unit
+    assert len(load(settings).find_files(STREAM, [SegmentSlice(0, 0, 7)])[0]) == len(files)
+    lake.check_origin(STREAM, unit)
+    with pytest.raises(LakeError, match=f"'lake.partition-by'='{unit}', and the table's property says 'year'"):
+        lake.check_origin(STREAM, "year")
