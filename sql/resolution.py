@@ -206,8 +206,9 @@ def _join_refusals(refused: Mapping[str, str]) -> str:
 def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
     """Return a key as it is declared, whatever its case, even if it is in camel case."""
     low = key.lower()
-    joined = {declared.replace("-", "").lower(): declared for declared in declarations}
-    return low if low in declarations else joined.get(low, low)
+    if low in declarations:
+        return low
+    return next((declared for declared in declarations if declared.replace("-", "").lower() == low), low)
 
 
 def _spell_like(key: str, declared: str) -> str:

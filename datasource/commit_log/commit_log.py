@@ -67,7 +67,8 @@ _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
 _BEHIND_SECONDS = 1.0
-"""How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same."""
+"""How long a writer sleeps at most behind each one before it, the last of them of its process, before it looks at the
+queue all the same."""
 _LINES = Lines()
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
@@ -158,13 +159,11 @@ class CommitLog(VersionTable):
         Finishes what dead writers have left before it; `tail` measures the stream's end for that.
         Raises ServerTimeoutError when the time is over.
         """
-        if self._known is not None and self._known.head.committing[:1] == (transaction,):
-            return
+        head = self._head() if self._known is None else self._known.head
         deadline = time.monotonic() + self._timeout
         first, first_since, next_status = None, 0.0, 0.0
         watch = CommitWatch(self._pravega, self._stream)
         while True:
-            head = self._head()
             if transaction not in head.committing:
                 return  # it was aborted, or its stream dropped: the server says so when asked for the commit
             if head.queue[0].transaction == transaction:
@@ -182,10 +181,12 @@ class CommitLog(VersionTable):
             elif now > next_status:
                 self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
                 next_status = now + _STATUS_SECONDS
+            before = head.committing.index(transaction)
             if self._turn is not None and self._turn.is_behind:
-                self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
+                self._turn.wait(min(_BEHIND_SECONDS * before, max(deadline - now, _LOOK_SECONDS)))
             else:
-                time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
+                time.sleep(_LOOK_SECONDS * before)
+            head, self._known = self._head(), None  # others enter until it is published, so it has to be read then
 
     def _bring_to_its_end(
         self, head: HeadRow, tail: Callable[[], StreamCut], watch: CommitWatch, *, overdue: bool
