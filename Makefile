@@ -214,7 +214,7 @@ build/lakes/installed: requirements-lakes.txt
 	@touch $@
 
 .PHONY: flink
-flink: jar native ## Call functions in Flink beside their translations in Spark (the first run downloads 120 MB)
+flink: jar native ## Run functions, scripts and tables in Flink and in Spark (the first run downloads 150 MB)
 	$(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
 
 .PHONY: lineage

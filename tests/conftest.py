@@ -23,6 +23,7 @@ from tests.distribution import ByFile, Slice
 from tests.interop.confluent_registry import run_registry
 from tests.interop.debezium_readers import DebeziumReaders
 from tests.interop.flink import Flink
+from tests.interop.flink_connector import provide_connector
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
 from tests.interop.postgres import run_postgres
@@ -245,6 +246,13 @@ def debezium_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debez
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
     """Flink, which runs batches of its SQL."""
     with Flink(tmp_path_factory.mktemp("flink") / "flink.log") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def flink_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    """Flink with Pravega's connector, which reads and writes streams."""
+    with Flink(tmp_path_factory.mktemp("flink_jobs") / "flink.log", provide_connector()) as started:
         yield started
 
 

@@ -25,7 +25,7 @@ NO_READER_GROUP = {
 }
 CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostname")
 SECRETS = ("security.auth-type", "security.auth-token")
-FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
+FORMATS = ("json", "avro", "avro-confluent", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
 CHANGES = ("debezium-json", "maxwell-json")
 """Formats of changes, whose tables cannot promise a routing key."""
 _EXACTLY_ONCE = "exactly-once"
@@ -168,6 +168,8 @@ def _translate_format(rest: dict[str, str], options: TableOptions, findings: Fin
     options.sql_timestamps = name == "json" and settings.get("timestamp-format.standard", "SQL").upper() == "SQL"
     if name == "pravega-registry":
         _translate_registry(settings, options, findings)
+    elif name == "avro-confluent":
+        _translate_confluent(settings, options, findings)
     else:
         options.properties = {"format": name, **options.properties}
         if name in ("json", "avro"):
@@ -208,3 +210,16 @@ def _translate_registry(settings: dict[str, str], options: TableOptions, finding
     for key in [key for key in settings if key == "timestamp-format.standard" or _DEFAULTS.get(key) == settings[key]]:
         del settings[key]
     options.properties = {"format": kind, **options.properties}
+
+
+def _translate_confluent(settings: dict[str, str], options: TableOptions, findings: Findings) -> None:
+    if options.sink is not None:
+        raise Untranslatable("A table of 'avro-confluent' is only read here, and this one has a 'sink.stream'")
+    uri = settings.pop("url", settings.pop("schema-registry.url", ""))
+    for key in ("basic-auth.credentials-source", "basic-auth.user-info"):
+        settings.pop(key, None)
+    findings.note(
+        f"Give the catalog the conf confluent.registry-uri={remove_login(uri)} when `pyspark-pravega run` starts, and "
+        "confluent.username and confluent.password if that registry asks for a login"
+    )
+    options.properties = {"format": "avro", "framing": "confluent", **options.properties}

@@ -29,7 +29,9 @@ class JavaError(Exception):
 class JavaProcess:
     """The running program."""
 
-    def __init__(self, main: str, lock: str, log: Path, *, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, main: str, lock: str, log: Path, *, more: Sequence[Path] = (), options: Sequence[str] = ()
+    ) -> None:
         """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`.
 
         Args:
@@ -37,12 +39,15 @@ class JavaProcess:
                 beside this one; those are compiled beside the log.
             lock: name of the file that lists its jars, beside this one.
             log: the file of its standard error.
+            more: what else belongs to the class path.
             options: more options of the JVM.
         """
         java = find_java()
-        jars: list[str | Path] = [*cache.provide_class_path(read_lock(_HERE / lock), java=java, report=print)]
+        jars = [*more, *cache.provide_class_path(read_lock(_HERE / lock), java=java, report=print)]
         if not main.endswith(".java"):
-            jars.append(_compiled(java, jars, main.partition(".")[0], log.parent))
+            classes, folder = log.parent / "classes", _HERE / main.partition(".")[0]
+            compile_sources(java, jars, sorted(folder.glob("*.java")), classes)
+            jars.append(classes)
         command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", *options, "-cp", os.pathsep.join(map(str, jars))]
         command.append(_HERE / main if main.endswith(".java") else main)
@@ -113,12 +118,10 @@ class JavaProcess:
         return JavaError(f"Java ended with exit code {code}:\n{self._log.read_text(errors='replace')[-4000:]}")
 
 
-def _compiled(java: Java, jars: Sequence[str | Path], folder: str, beside: Path) -> Path:
-    """Compile the sources of a folder and return the directory of their classes."""
-    classes = beside / "classes"
+def compile_sources(java: Java, jars: Sequence[Path], sources: Sequence[Path], classes: Path) -> None:
+    """Compile sources into a directory of classes."""
     command: list[str | Path] = [java.executable, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", classes]
-    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, jars)), *sorted((_HERE / folder).glob("*.java"))]
+    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, jars)), *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise JavaError(done.stderr[-4000:])
-    return classes

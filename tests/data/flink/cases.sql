@@ -334,6 +334,19 @@ SELECT
   *
 FROM pravega.iot.`registered-times` AS registered_times;
 
+-- == the format of Confluent's registry (not run)
+CREATE TABLE payments (id INT, at TIMESTAMP(3)) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'payments', 'format' = 'avro-confluent', 'avro-confluent.url' = 'https://user:secret@registry:8081', 'avro-confluent.basic-auth.user-info' = 'user:secret');
+CREATE TABLE paid (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'sink.stream' = 'paid', 'format' = 'avro-confluent', 'avro-confluent.url' = 'https://registry:8081');
+-- ->
+-- note: Give the catalog the conf confluent.registry-uri=https://registry:8081 when `pyspark-pravega run` starts, and confluent.username and confluent.password if that registry asks for a login.
+CREATE TABLE IF NOT EXISTS pravega.iot.payments (
+  id INT,
+  at TIMESTAMP_NTZ
+) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='confluent');
+
+-- NOT TRANSLATED: A table of 'avro-confluent' is only read here, and this one has a 'sink.stream'.
+-- CREATE TABLE paid (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'sink.stream' = 'paid', 'format' = 'avro-confluent', 'avro-confluent.url' = '***')
+
 -- == a schema group of another name
 CREATE TABLE foreign_group (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'pravega-registry', 'pravega-registry.namespace' = 'iot', 'pravega-registry.group-id' = 'other');
 -- ->
