@@ -120,7 +120,7 @@ LAKE_KEEP = Option("lake.keep", optional(DURATION), PROPERTY)
 """How long the stream keeps events that its lake has: after each tiering, those of older versions are removed from the
 stream, unless a consumer needs them. Not set: retention alone removes them."""
 LAKE_PARTITION = Option("lake.partition-by", one_of("hour", "day", "month", "none"), PROPERTY, "day")
-"""The partitions of the lake's table: a file has the events of one hour, day or month, by the time of their commit, or
+"""The partitions of the lake's table: events of one hour, day or month are together, by the time of their commit, or
 with `none` those of any time. The first `tier` makes the lake's table, which keeps its partitions."""
 TIER_MIN_BYTES = Option("tier.min-bytes", optional(between(BYTE_SIZE, "1")), PROPERTY)
 """How many bytes that the lake lacks the stream must have, in all segments together, before `tier` copies any: so files
