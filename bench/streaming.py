@@ -6,26 +6,25 @@
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
 reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches:
 its own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Real time: the same in Spark's
-real-time mode, which writes without transactions. Sustained: events are appended at a rate; how far the query lags
-behind in the first and in the last third, and the processor time of driver, catalog service and Python workers.
-Memory: resident sizes of the same over so many micro-batches. Sizes: from the commit of a transaction of so many
-events to the end of the micro-batch that has them, and of a batch that finds nothing. Copy: a table of two million
-events into another one, in one micro-batch. All but the segment store runs on the cores given.
+real-time mode, which writes without transactions, for a reader that waits at the target's segments, and the processor
+time of driver, catalog service and Python workers. Sustained: events are appended at a rate; how far the query lags
+behind in the first and in the last third, and the processor time of the same. Memory: resident sizes of the same over
+so many micro-batches. Sizes: from the commit of a transaction of so many events to the end of the micro-batch that has
+them, and of a batch that finds nothing. Copy: a table of two million events into another one, in one micro-batch. All
+but the segment store runs on the cores given.
 """
 
 from __future__ import annotations
 
 import argparse
-import bisect
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -38,18 +37,19 @@ from bench.feeder import make_block
 from bench.latency_and_memory import find_driver, find_workers, list_children
 from bench.limits import time_work
 from bench.servers import open_cluster, open_session
+from bench.visible import Asked, Followed, Visible
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import measure_tail
 
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
 RATES = (1_000, 50_000)
 """Events a second where latency is measured."""
+SUSTAINED = (100_000, 250_000, 500_000)
+"""Events a second where throughput is measured."""
 WARM_SECONDS = 20
 """How long events come before those that are measured, because the JVM compiles what it runs often."""
 WARM = 30
@@ -144,38 +144,6 @@ def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> Non
         time.sleep(0.1)
 
 
-class Visible:
-    """Notes when a reader of a table found which ends of its segments."""
-
-    def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        self._ends: dict[int, tuple[list[int], list[float]]] = {}
-        self._stop = threading.Event()
-        log = CommitLog(pravega, stream)
-
-        def watch() -> None:
-            while not self._stop.wait(0.005):
-                cut = log.measure_settled(lambda until: until or measure_tail(pravega, stream))
-                now = time.time()
-                for segment, end in cut.positions.items():
-                    ends, times = self._ends.setdefault(segment, ([], []))
-                    if not ends or end > ends[-1]:
-                        ends.append(end)
-                        times.append(now)
-
-        self._watcher = threading.Thread(target=watch)
-        self._watcher.start()
-
-    def since(self, segment: int, offset: int) -> float:
-        """Return when the event at an offset was found first."""
-        ends, times = self._ends[segment]
-        return times[bisect.bisect_right(ends, offset)]
-
-    def close(self) -> None:
-        """End the watching."""
-        self._stop.set()
-        self._watcher.join()
-
-
 def measure_latency(run: Run) -> None:
     """Print how long events take at two rates, and where the time goes."""
     for rate in RATES:
@@ -184,15 +152,12 @@ def measure_latency(run: Run) -> None:
             for number in range(1, WARM + 1):
                 run.commit(source, 100)
                 wait_for_rows(query, 100 * number)
-            visible = Visible(run.pravega, Stream(run.scope, target))
-            try:
+            with Asked(run.pravega, Stream(run.scope, target)) as visible:
                 with run.feed(source, rate, run.seconds) as feeder:
                     assert feeder.stdout is not None
                     sent = int(feeder.stdout.read())
                 wait_for_rows(query, 100 * WARM + sent)
                 time.sleep(0.5)
-            finally:
-                visible.close()
             done = list_batches(query)[WARM:]
         own = statistics.median(sum(progress.durationMs.get(part, 0) for part in OWN) for progress in done)
         whole = statistics.median(progress.durationMs["triggerExecution"] for progress in done)
@@ -204,29 +169,35 @@ def measure_latency(run: Run) -> None:
         )
 
 
-def measure_real_time(run: Run) -> None:
-    """Print how long events take in real-time mode at two rates."""
-    for rate in RATES:
+def measure_real_time(run: Run, rates: Sequence[int]) -> None:
+    """Print how long events take in real-time mode, and the processor time of driver, service and workers for each."""
+    jvm = find_driver(run.spark)
+    for rate in rates:
         source, target = run.tables()
         table = f"pravega.`{run.scope}`.`{target}`"
-        with run.query(source, target, real_time=True):
-            visible = Visible(run.pravega, Stream(run.scope, target))
-            try:
-                with run.feed(source, rate, WARM_SECONDS) as feeder:
-                    assert feeder.stdout is not None
-                    first = int(feeder.stdout.read())
-                warm = datetime.now().timestamp()
-                with run.feed(source, rate, run.seconds) as feeder:
-                    assert feeder.stdout is not None
-                    sent = int(feeder.stdout.read())
-                end = time.monotonic() + 120
-                while (count := run.spark.sql(f"SELECT count(*) FROM {table}").collect()[0][0]) < first + sent:
-                    assert time.monotonic() < end, (count, first, sent)
-                    time.sleep(0.5)
-                assert count == first + sent, (count, first, sent)
-            finally:
-                visible.close()
-        print(f"{rate:,} events/s: append to visible {run.percentiles(target, visible, sent, since=warm)}", flush=True)
+        stream = Stream(run.scope, target)
+        with run.query(source, target, real_time=True), Followed(run.pravega, stream) as visible:
+            with run.feed(source, rate, WARM_SECONDS) as feeder:
+                assert feeder.stdout is not None
+                first = int(feeder.stdout.read())
+            warm, used = datetime.now().timestamp(), read_processor_seconds(jvm)
+            with run.feed(source, rate, run.seconds) as feeder:
+                assert feeder.stdout is not None
+                sent = int(feeder.stdout.read())
+            used = read_processor_seconds(jvm) - used
+            fed = time.monotonic()
+            end = fed + 120
+            while (count := run.spark.sql(f"SELECT count(*) FROM {table}").collect()[0][0]) < first + sent:
+                assert time.monotonic() < end, (count, first, sent)
+                time.sleep(0.5)
+            assert count == first + sent, (count, first, sent)
+            behind = time.monotonic() - fed
+        times = run.percentiles(target, visible, sent, since=warm)
+        print(
+            f"{rate:,} events/s: append to visible {times}; all of them {behind:.1f} s after the last append; "
+            f"{used / sent * 1e6:.0f} core microseconds for each",
+            flush=True,
+        )
 
 
 def find_percentile(ordered: list[float], part: float) -> float:
@@ -242,7 +213,7 @@ def summarize_parts(done: list[Any]) -> str:
     )
 
 
-def measure_sustained(run: Run, rates: list[int]) -> None:
+def measure_sustained(run: Run, rates: Sequence[int]) -> None:
     """Print the rates with which the query keeps up."""
     jvm = find_driver(run.spark)
     for rate in rates:
@@ -391,13 +362,14 @@ def main() -> None:
     parser.add_argument("--cores", default="0,1")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--batches", type=int, default=500)
-    parser.add_argument("--rates", default="100000,250000,500000")
+    parser.add_argument("--rates", help="events a second of sustained and real-time")
     parser.add_argument("--conf", action="append", default=[], help="key=value, a conf of Spark; may be repeated")
     arguments = parser.parse_args()
+    rates = [int(rate) for rate in (arguments.rates or "").split(",") if rate]
     jobs: dict[str, Job] = {
         "latency": measure_latency,
-        "real-time": measure_real_time,
-        "sustained": lambda run: measure_sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
+        "real-time": lambda run: measure_real_time(run, rates or RATES),
+        "sustained": lambda run: measure_sustained(run, rates or SUSTAINED),
         "memory": lambda run: measure_memory(run, arguments.batches),
         "sizes": measure_sizes,
         "copy": measure_copy,

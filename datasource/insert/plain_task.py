@@ -82,7 +82,7 @@ class PlainWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         encoder = table.make_encoder(spec.schema, spec.encoding_id)
-        fit, positions = make_length_check(table.schema), choose_key_positions(table, spec.schema, partition)
+        fit, positions = make_length_check(table.schema), choose_key_positions(table, spec.schema)
         rows = stored = 0
         reached = ReachedTime(table)
         segments = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ from .stream_table import StreamTable
 
 _GOLDEN = 0.618
 """The multiples of this number lie far from each other in [0, 1)."""
+_SPREAD_ROWS = 1000
+"""The fewest rows of a batch that go to several segments. A smaller one, as in real time, takes a single append."""
 KeyPositions: TypeAlias = npt.NDArray[np.float64]
 """Keys as the positions of their texts in the key space: different for different keys but by rare chance."""
 
@@ -36,18 +39,19 @@ def hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.Recor
     return lambda batch: hash_keys(write(batch))
 
 
-def choose_key_positions(
-    table: StreamTable, rows: StructType, partition: int
-) -> Callable[[pa.RecordBatch], KeyPositions]:
+def choose_key_positions(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:
     """Return the function that positions the rows of a task.
 
-    Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else the rows are
-    spread evenly, with a different beginning in each task.
+    Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else large batches
+    are spread evenly, and small ones go to a segment each: to all segments in turns, from a random one on.
     """
+    begin = random.random()
 
     def spread(batch: pa.RecordBatch) -> KeyPositions:
-        shares: KeyPositions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
-        return np.mod(shares + partition * _GOLDEN, 1.0)
+        nonlocal begin
+        begin += _GOLDEN
+        count = batch.num_rows
+        return np.mod(begin + (np.arange(count) / count if count >= _SPREAD_ROWS else np.zeros(count)), 1.0)
 
     return make_key_hasher(table, rows) or spread
 

@@ -96,6 +96,26 @@ def test_rows_are_visible_before_the_batch_ends(
     assert Counter(id for ids in target.ids().values() for id in ids) == dict.fromkeys(range(310), 2)
 
 
+def test_many_rows_at_once_keep_their_order(
+    spark: SparkSession, pravega: Pravega, scope: str, rows: DataFrame, tmp_path: Path
+) -> None:
+    """An event becomes up to 842 rows, and three of the rows are larger than all that may wait for the worker."""
+    source, target = Stream(scope, "sensor"), Target(spark, scope, **{"routing-key": "id"})
+    parts = rows.selectExpr("id", "place", "explode(sequence(0, id * id)) AS part")
+    large = "IF(part = 0 AND id >= 27, repeat(place, 1000000), place)"
+    with follow_query(
+        target.write(parts.selectExpr("id * 1000 + part AS id", f"{large} AS place")), tmp_path / "c"
+    ) as query:
+        append(pravega, source, 0, 30)
+        wait_until(query, target.has(sum(id * id + 1 for id in range(30))))
+    ids = target.ids()
+    assert [ids.pop(f"p{id % 10}" * 1_000_000) for id in (27, 28, 29)] == [[27_000], [28_000], [29_000]]
+    assert ids == {
+        f"p{place}": [id * 1000 + part for id in range(place, 30, 10) for part in range(id >= 27, id * id + 1)]
+        for place in range(10)
+    }
+
+
 def test_rows_of_a_batch_that_has_ended_are_not_written_again(
     spark: SparkSession, pravega: Pravega, scope: str, rows: DataFrame, tmp_path: Path
 ) -> None:

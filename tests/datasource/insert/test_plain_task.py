@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
@@ -18,6 +19,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.wire.commands import MAX_BLOCK
 from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
 from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.tables.row_keys import KeyPositions, choose_key_positions
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import ServerUnavailableError, StreamSealedError
 from tests.cutting_proxy import CuttingProxy
@@ -69,6 +71,21 @@ def check_all_in_order(pravega: Pravega, table: StreamTable, events: int = BATCH
     for key in range(KEYS):
         numbers_of_key = [row["v"] for row in found if row["k"] == key]
         assert numbers_of_key == list(range(key, events, KEYS))
+
+
+def test_rows_without_keys_are_spread_and_small_batches_are_not_cut() -> None:
+    table = replace(keyed_table(Stream("scope", "stream")), routing_key=None)
+    positions = choose_key_positions(table, table.schema)
+
+    def position(size: int) -> KeyPositions:
+        return positions(pa.record_batch({"k": pa.array(range(size), pa.int32())}))
+
+    small = [position(size) for size in (1, 2, 999) * 40]
+    assert all(len(set(of_batch.tolist())) == 1 for of_batch in small)
+    in_quarters = np.histogram([of_batch[0] for of_batch in small], 4, (0, 1))[0]
+    assert all(25 <= count <= 35 for count in in_quarters.tolist())
+    large = np.histogram(position(4000), 4, (0, 1))[0]
+    assert all(999 <= count <= 1001 for count in large.tolist())
 
 
 @pytest.mark.parametrize("keyed", [True, False])

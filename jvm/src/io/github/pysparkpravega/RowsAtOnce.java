@@ -1,7 +1,8 @@
 package io.github.pysparkpravega;
 
-import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -16,13 +17,14 @@ import scala.collection.AbstractIterator;
  * failed only when it has no more rows for it, so the rows are cut into turns of some seconds.
  */
 final class RowsAtOnce extends AbstractIterator<InternalRow> {
-  private static final int MOST_WAITING = 64; // which may be large
+  private static final int MOST_BYTES = 1 << 20; // of rows that wait, or one row that is larger
   private static final long IDLE_MILLIS = 100;
   private static final long TURN = TimeUnit.SECONDS.toNanos(10);
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(4); // what comes meanwhile makes one batch
   private static final UnsafeRow END = new UnsafeRow(0);
 
-  private final BlockingQueue<UnsafeRow> waiting = new ArrayBlockingQueue<>(MOST_WAITING);
+  private final BlockingQueue<UnsafeRow> waiting = new LinkedBlockingQueue<>();
+  private final Semaphore room = new Semaphore(MOST_BYTES);
   private final UnsafeProjection projection;
   private UnsafeRow next;
   private long ends;
@@ -33,7 +35,9 @@ final class RowsAtOnce extends AbstractIterator<InternalRow> {
   }
 
   void add(InternalRow row) throws InterruptedException {
-    waiting.put((row instanceof UnsafeRow already ? already : projection.apply(row)).copy());
+    UnsafeRow copy = (row instanceof UnsafeRow already ? already : projection.apply(row)).copy();
+    room.acquire(size(copy));
+    waiting.put(copy);
   }
 
   void end() throws InterruptedException {
@@ -79,6 +83,11 @@ final class RowsAtOnce extends AbstractIterator<InternalRow> {
   public InternalRow next() {
     UnsafeRow row = next;
     next = null;
+    room.release(size(row));
     return row;
+  }
+
+  private static int size(UnsafeRow row) {
+    return Math.min(row.getSizeInBytes(), MOST_BYTES);
   }
 }
