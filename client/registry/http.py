@@ -7,8 +7,8 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -53,15 +53,11 @@ class HttpServer:
         parts = urlsplit(base)
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         self._base = base
-        # Without the client above it, which writes a line into the log of the program for each request, and follows
-        # proxies of the environment: the server belongs to the cluster.
-        self._transport = httpx.HTTPTransport(
-            # Without https nothing is verified; True would read the system's certificates for nothing.
-            verify=False if context is None else context,
-            trust_env=False,
-            limits=httpx.Limits(max_keepalive_connections=_KEPT, keepalive_expiry=None),
-        )
-        self._closed = threading.Event()
+        self._context = context
+        self._lock = threading.Lock()
+        self._idle: list[httpx.HTTPTransport] = []
+        self._busy: set[httpx.HTTPTransport] = set()
+        self._closed = False
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, str], body: Any, headers: Mapping[str, str], seconds: float
@@ -72,15 +68,13 @@ class HttpServer:
         answer. Raises the errors of httpx, and OSError if there is no connection.
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
-        if self._closed.is_set():
-            raise errors.ClientClosedError("the client is closed; connect again")
         timeout = {"timeout": httpx.Timeout(seconds).as_dict()}
         request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:
-            with closing(self._transport.handle_request(request)) as answer:
+            with self._borrow() as transport, closing(transport.handle_request(request)) as answer:
                 answer.read()
-            if self._closed.is_set():  # since this request began: the transport may not know its connection any more
-                answer.extensions["network_stream"].close()
+                if self._closed:  # since this request began: the transport may not know its connection any more
+                    answer.extensions["network_stream"].close()
         except httpx.ConnectError as error:
             if (reason := _find_system_error(error)) is not None:
                 raise reason from error
@@ -88,10 +82,42 @@ class HttpServer:
         answer.request = request
         return answer
 
+    def _make_transport(self) -> httpx.HTTPTransport:
+        """Make a transport of one connection: one of several looks at each of them for every request.
+
+        There is no client above it, which writes a line into the log of the program for each request, and follows
+        proxies of the environment: the server belongs to the cluster.
+        """
+        # Without https nothing is verified; True would read the system's certificates for nothing.
+        verify = False if self._context is None else self._context
+        limits = httpx.Limits(max_connections=1, keepalive_expiry=None)
+        return httpx.HTTPTransport(verify=verify, trust_env=False, limits=limits)
+
+    @contextmanager
+    def _borrow(self) -> Iterator[httpx.HTTPTransport]:
+        """Yield a transport that no other request uses."""
+        with self._lock:
+            if self._closed:
+                raise errors.ClientClosedError("the client is closed; connect again")
+            transport = self._idle.pop() if self._idle else self._make_transport()
+            self._busy.add(transport)
+        try:
+            yield transport
+        finally:
+            with self._lock:
+                self._busy.remove(transport)
+                if keeps := not self._closed and len(self._idle) < _KEPT:
+                    self._idle.append(transport)
+            if not keeps:
+                transport.close()
+
     def close(self) -> None:
         """Close the connections. Requests that wait for an answer fail, and so do later ones."""
-        self._closed.set()
-        self._transport.close()
+        with self._lock:
+            self._closed = True
+            transports = [*self._idle, *self._busy]
+        for transport in transports:
+            transport.close()
 
 
 def _find_system_error(error: BaseException) -> OSError | None:

@@ -103,9 +103,10 @@ class KnownStreams:
         """
         facts = self._find(stream)
         if facts.creation is None and monotonic() >= facts.unknown_until:
-            infos = self._store.segment_infos(stream, [min(facts.first)] if facts.first else [])
-            segment = min(infos or self._controller.head(stream).positions)
-            time = self._find_creation_time(stream, segment)
+            time = self._find_creation_time(stream, segment := min(facts.first)) if facts.first else None
+            if time is None:  # the first segments may have been truncated
+                segment = min(self._controller.head(stream).positions)
+                time = self._find_creation_time(stream, segment)
             creation = None if time is None else (segment, time)
             facts = self._note(stream, creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
         return facts.creation

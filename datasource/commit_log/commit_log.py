@@ -67,8 +67,8 @@ _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
 _BEHIND_SECONDS = 1.0
-"""How long a writer sleeps at most behind each one before it, the last of them of its process, before it looks at the
-queue all the same."""
+"""How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same: where
+servers are slow, it may have entered the log before that one, and others abort the first one after TURN_SECONDS."""
 _LINES = Lines()
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
@@ -181,11 +181,10 @@ class CommitLog(VersionTable):
             elif now > next_status:
                 self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
                 next_status = now + _STATUS_SECONDS
-            before = head.committing.index(transaction)
             if self._turn is not None and self._turn.is_behind:
-                self._turn.wait(min(_BEHIND_SECONDS * before, max(deadline - now, _LOOK_SECONDS)))
+                self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
             else:
-                time.sleep(_LOOK_SECONDS * before)
+                time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
             head, self._known = self._head(), None  # others enter until it is published, so it has to be read then
 
     def _bring_to_its_end(

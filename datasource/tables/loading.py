@@ -169,7 +169,9 @@ def _find_schema(
     if pravega.config.registry_uri is None:
         return None, None
     registry = pravega.registry(stream.scope)
-    schemas = run_in_background(lambda: registry.latest_schemas(stream.name))
+    search = partial(registry.latest_schemas, stream.name)
+    # Of a stream without a schema, as most of a scope may be, the answer about its group says enough.
+    schemas = run_in_background(search) if pravega.known_streams.is_registered(stream) else search
     try:
         group = registry.group(stream.name)
     except SchemaNotFoundError:

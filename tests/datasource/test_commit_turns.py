@@ -16,6 +16,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
 from pyspark_pravega.datasource.commit_log.turns import Lines
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.errors import ServerTimeoutError
 from tests.datasource.transactions import PAYLOAD_BYTES, SETTINGS, begin_insert, insert_into_all, log_rows
 
@@ -110,6 +111,30 @@ def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., S
         log.withdraw(before.transaction.id)
     insert_into_all(pravega, stream, 1)
     assert _list_committing(pravega, stream) == ()
+
+
+def test_one_that_stands_first_in_the_log_and_second_in_its_line(
+    pravega: Pravega, new_stream: Callable[..., Stream]
+) -> None:
+    """It looks at the log before the one that stands before it in line takes it for dead."""
+    stream, unknown = new_stream(1), [uuid.UUID(int=number) for number in range(900, 920)]
+    insert_into_all(pravega, stream, 1)
+    insert, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+    log, others = CommitLog(pravega, stream), CommitLog(pravega, stream)
+    for transaction in unknown[1:]:
+        assert others.enter(transaction, rows=1, operation="INSERT")
+    with ThreadPoolExecutor(1) as pool, log.line_up():
+        assert log._turn is not None
+        log._turn.enter(lambda: None)
+        committing = pool.submit(insert.commit, messages)
+        while insert.transaction.id not in _list_committing(pravega, stream):
+            assert not committing.done()
+        for transaction in unknown[1:]:
+            others.withdraw(transaction)
+        assert others.enter(unknown[0], rows=1, operation="INSERT")
+        log.wait_for_turn(unknown[0], lambda: measure_tail(pravega, stream))
+        others.withdraw(unknown[0])
+        assert committing.result() == 1
 
 
 def _list_committing(pravega: Pravega, stream: Stream) -> tuple[uuid.UUID, ...]:

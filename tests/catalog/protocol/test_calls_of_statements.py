@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bench.traced import make_traced_python
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.local.state import ClusterInfo
 
 TIMED = ("checkTransactionState", "pingTransaction")
@@ -117,6 +117,15 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
         "write table": 2,
         "commitTransaction": 1,
     }
+
+
+def test_calls_of_a_stream_without_a_schema(traced: Traced, pravega: Pravega, scope: str) -> None:
+    """A scope may have thousands of them, which SHOW TABLE EXTENDED loads."""
+    pravega.controller.create_stream(Stream(scope, "raw"), StreamConfiguration())
+    _, requests, calls = traced.run(f"DESCRIBE TABLE {traced.catalog}.`{scope}`.raw")
+    assert requests == {"load_table": 1}
+    assert calls["getStreamConfiguration"] == calls["GET group"] == calls["read an attribute of"] == 1
+    assert not calls["GET schemas"] and not calls["look up"]
 
 
 def test_calls_of_a_view(traced: Traced, scope: str) -> None:

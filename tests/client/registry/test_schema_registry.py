@@ -349,6 +349,23 @@ def test_a_request_that_outlives_its_client_leaves_no_connection(
         registry.groups()
 
 
+def test_connections_serve_many_threads_and_end_with_their_client(
+    client_config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, connect, opened = SchemaRegistry(client_config, None), socket.create_connection, list[socket.socket]()
+
+    def count(*arguments: Any, **options: Any) -> socket.socket:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(socket, "create_connection", count)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: registry.groups(), range(40)))
+    assert 1 <= len(opened) <= 4 and all(connection.fileno() != -1 for connection in opened)
+    registry.close()
+    assert all(connection.fileno() == -1 for connection in opened)
+
+
 def test_a_closed_client_opens_nothing(client_config: ClientConfig) -> None:
     pravega = Pravega(client_config)
     pravega.close()
