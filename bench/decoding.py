@@ -32,6 +32,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from pyspark_pravega import native
@@ -181,6 +182,9 @@ def make_cases(count: int) -> Iterator[Case]:
     buffer = EventBuffer.of(events)
     yield Case("debezium-json, current rows", "debezium-json", folded, 0.8, events=buffer, table=CUSTOMER)
     yield Case("its envelope as a struct", "json", ENVELOPE, 0, events=buffer)
+    header, schema = make_header(ENCODING_ID), make_struct(v=VariantType())
+    objects = [header + b'{"v":%b}' % json.dumps(row).encode() for row in rows["narrow"]]
+    yield Case("json narrow in a VARIANT", "json", schema, 0, events=EventBuffer.of(objects))
     two = StructType([field for field in WIDE if field.name in ("id1", "at")])
     for format_name in ("avro", "json"):
         encoder = find_format(format_name).encoder(Layout(WIDE), ENCODING_ID)

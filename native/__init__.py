@@ -18,7 +18,7 @@ SWITCH = "PYSPARK_PRAVEGA_NATIVE"
 """The environment variable that turns the native decoder off if it is 0: for tests, and to rule it out as a cause. It
 has to be set where events are decoded: in Spark's Python workers (`spark.executorEnv.PYSPARK_PRAVEGA_NATIVE`)."""
 
-INTERFACE = 8
+INTERFACE = 9
 """The version of the interface between this package and the compiled module; both must have the same."""
 
 

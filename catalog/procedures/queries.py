@@ -192,15 +192,18 @@ def _find_former(queries: KeptQueries, requested: KeptQuery) -> KeptQuery | None
     """Return the same query as it was started earlier. Raises QueryExistsError if another is in the way."""
     former = None
     for other in queries.all(age=0):
-        if other.name != requested.name and other.definition.checkpoint == requested.definition.checkpoint:
+        is_same_checkpoint = other.definition.has_checkpoint(requested.definition.checkpoint)
+        if other.name != requested.name and is_same_checkpoint:
             raise errors.QueryExistsError(
                 f"The checkpoint {requested.definition.checkpoint} belongs to the query '{other.name}'. Give each "
                 "query its own."
             )
         if other.name != requested.name:
             continue
-        # It is the same query whatever the settings of the sessions are.
+        # It is the same query whatever the settings of the sessions are, and however its checkpoint is written.
         definition = replace(other.definition, settings=requested.definition.settings)
+        if is_same_checkpoint:
+            definition = replace(definition, checkpoint=requested.definition.checkpoint)
         if (other.scope, definition) != (requested.scope, requested.definition):
             raise errors.QueryExistsError(
                 f"A different query '{requested.name}' exists already: it writes into {other.definition.into}, and its "

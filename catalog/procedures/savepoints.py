@@ -6,6 +6,7 @@ A directory is a savepoint once it has the file `savepoint.json`, which is writt
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
@@ -139,7 +140,7 @@ def _read_id(checkpoint: str, about: str) -> str:
 def _check_not_kept_running(call: Call, query: str) -> None:
     checkpoint = call.find_directory("checkpoint")
     for kept in KeptQueries(call.catalog).all(age=0):
-        is_same = kept.status.query_id == query or kept.definition.checkpoint == checkpoint
+        is_same = kept.status.query_id == query or kept.definition.has_checkpoint(checkpoint)
         if is_same and not kept.status.state.is_final:
             raise UnsupportedOperationError(
                 f"The checkpoint {checkpoint} belongs to the query '{kept.name}', which is {kept.status.state}. Stop "
@@ -237,7 +238,8 @@ def restore_savepoint(call: Call) -> Acting[None]:
     log.make_ready()
     row = ledger.get(writer, LedgerRow(writer, log.learn_origin()))
     reset = partial(reset_query, call.catalog.pravega, stream, log, row, saved.rows().get(writer))
-    new, old = (f"{checkpoint}.{word}-{read_clock()}" for word in ("new", "until"))
+    moment = read_clock()
+    new, old = f"{checkpoint}.new-{moment}", f"{checkpoint}.until-{moment}"
     yield from ask(call, DriverStep("claim", saved.query), DriverStep("copy", f"{path}/checkpoint", new))
     if writer not in ledger:
         reset()  # first: no row would stop a run that begins after the move
@@ -251,7 +253,17 @@ def restore_savepoint(call: Call) -> Acting[None]:
         raise
     if writer in ledger:
         reset()  # last: until then a run from the savepoint is fenced
-    yield saved.query, saved.batch, checkpoint, old if names else None, conflict, rows_since
+    replaced = old if names else (yield from _find_moved(call, checkpoint))
+    yield saved.query, saved.batch, checkpoint, replaced, conflict, rows_since
+
+
+def _find_moved(call: Call, checkpoint: str) -> Acting[str | None]:
+    """Return where a checkpoint is since a driver died between the two moves of a call; None if none did."""
+    parent, _, name = checkpoint.rpartition("/")
+    [names] = yield from ask(call, DriverStep("list", parent or "/"))
+    moved = re.findall(rf"^{re.escape(name)}\.until-(\d+)$", names, re.MULTILINE)
+    cut_off = [moment for moment in moved if f"{name}.new-{moment}" in names.splitlines()]
+    return f"{checkpoint}.until-{max(cut_off)}" if cut_off else None
 
 
 def _find_conflict(call: Call, saved: Savepoint, ledger: Mapping[str, LedgerRow]) -> tuple[str | None, int]:

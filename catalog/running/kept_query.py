@@ -6,6 +6,8 @@ which had no queries.
 
 from __future__ import annotations
 
+import posixpath
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -102,6 +104,18 @@ class QueryDefinition:
     namespace: tuple[str, ...]
     settings: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def has_checkpoint(self, path: str) -> bool:
+        """Return whether a path is the query's checkpoint, however it is written: `/c`, `file:/c` and `file:///c/`."""
+        return _name_directory(self.checkpoint) == _name_directory(path)
+
+
+_DIRECTORY = re.compile(r"(?:file:(?://)?(?=/(?!/[^/])))?((?:[\w+.-]+://[^/]*)?)(.*)", re.DOTALL)
+
+
+def _name_directory(path: str) -> str:
+    where, names = _DIRECTORY.fullmatch(path).groups()  # type: ignore[union-attr]  # any text matches
+    return f"{where}{posixpath.normpath('/' + names.lstrip('/'))}"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _SURELY_SMALL = 1 << 20
 
 def make_variant_column(path: str) -> Column:
     """Return the column that reads any JSON value."""
-    return Leaf(path, find_arrow_type(VariantType()), encode_variant, kinds=frozenset())
+    return Leaf(path, find_arrow_type(VariantType()), encode_variant, kinds=frozenset(), native=("variant",))
 
 
 def parse_variant(text: str) -> dict[str, bytes] | None:

@@ -124,6 +124,8 @@ pub enum Store {
     List(List),
     Map(Map),
     Struct(Struct),
+    /// Any value of JSON, as two binary columns.
+    Variant(Struct),
     /// The same value in every row: the number of rows, and an array of the value.
     Constant(usize, ArrayData),
 }
@@ -171,7 +173,7 @@ impl Column {
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.len(),
             Store::List(v) => v.offsets.len() - 1,
             Store::Map(v) => v.offsets.len() - 1,
-            Store::Struct(v) => v.rows,
+            Store::Struct(v) | Store::Variant(v) => v.rows,
             Store::Constant(rows, _) => *rows,
         }
     }
@@ -187,15 +189,19 @@ impl Column {
     /// Appends a null, or any value where a surrounding null hides it.
     pub fn push_null(&mut self) {
         let rows = self.len();
+        let is_variant = matches!(self.store, Store::Variant(_));
         match_store! { &mut self.store,
             v => v.push(Default::default()),
             Store::Boolean(v) | Store::Flag(v) => v.push(0),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.push(v.offsets[rows]),
             Store::List(v) => v.offsets.push(v.offsets[rows]),
             Store::Map(v) => v.offsets.push(v.offsets[rows]),
-            Store::Struct(v) => {
+            Store::Struct(v) | Store::Variant(v) => {
                 for field in &mut v.fields {
                     field.push_null();
+                    if is_variant {
+                        field.valid.clear(); // its parts are never null
+                    }
                 }
                 v.rows += 1;
             }
@@ -237,7 +243,7 @@ impl Column {
                 v.key.truncate(v.offsets[rows] as usize);
                 v.value.truncate(v.offsets[rows] as usize);
             }
-            Store::Struct(v) => {
+            Store::Struct(v) | Store::Variant(v) => {
                 v.fields.iter_mut().for_each(|field| field.truncate(rows));
                 v.rows = rows;
             }
@@ -254,7 +260,7 @@ impl Column {
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.reserve(rows),
             Store::List(v) => v.offsets.reserve(rows),
             Store::Map(v) => v.offsets.reserve(rows),
-            Store::Struct(v) => v.fields.iter_mut().for_each(|field| field.reserve(rows)),
+            Store::Struct(v) | Store::Variant(v) => v.fields.iter_mut().for_each(|field| field.reserve(rows)),
             Store::Constant(..) => {}
         }
     }
@@ -284,7 +290,7 @@ impl Column {
                 };
                 builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(pairs)
             }
-            Store::Struct(v) => builder.child_data(v.fields.into_iter().map(Column::finish).collect()),
+            Store::Struct(v) | Store::Variant(v) => builder.child_data(v.fields.into_iter().map(Column::finish).collect()),
             Store::Constant(rows, one) => return repeated(&one, rows),
         };
         // SAFETY: every store matches its data type (`spec::column`), offsets ascend and end where the values

@@ -4,6 +4,7 @@
 mod numbers;
 mod strings;
 mod values;
+mod variants;
 
 use crate::columns::{Accept, Reject, Struct};
 

@@ -30,7 +30,7 @@ use columns::{Column, Store, Struct};
 use search::Texts;
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 9;
 
 /// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {

@@ -1,7 +1,7 @@
 //! Turns Python's descriptions into plans and columns.
 //!
 //! Columns are nested tuples: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) |
-//! ("wary", ...) | ("moment", ..., unit) | ("clock", ..., step, unit, texts, utc) | ("digits", ...) |
+//! ("wary", ...) | ("variant", ...) | ("moment", ..., unit) | ("clock", ..., step, unit, texts, utc) | ("digits", ...) |
 //! ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
 //! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value) | ("defaulted", ..., column).
 
@@ -74,6 +74,11 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("list", DataType::List(_)) => Store::List(List { offsets: vec![0], element: Box::new(inner(3)?) }),
         ("map", DataType::Map(..)) => {
             Store::Map(Map { offsets: vec![0], key: Box::new(inner(3)?), value: Box::new(inner(4)?) })
+        }
+        ("variant", DataType::Struct(parts)) => {
+            let part = |type_: &DataType| Ok(Column::new(type_.clone(), false, leaf(type_)?));
+            let fields = parts.iter().map(|each| part(each.data_type())).collect::<PyResult<_>>()?;
+            Store::Variant(Struct { rows: 0, fields, names: Names::default() })
         }
         ("struct", DataType::Struct(_)) => {
             let names: Vec<String> = item(spec, 3)?;

@@ -12,12 +12,12 @@ pub(super) struct Number<'a> {
     pub(super) text: &'a [u8],
     pub(super) integer: bool,
     /// All its digits as one number; exact if there are at most 19.
-    digits: u64,
-    count: usize,
+    pub(super) digits: u64,
+    pub(super) count: usize,
     /// The number of digits after the point.
-    fraction: usize,
+    pub(super) fraction: usize,
     /// Whether the number has an exponent.
-    exponent: bool,
+    pub(super) exponent: bool,
 }
 
 /// The powers of ten that a double holds exactly.

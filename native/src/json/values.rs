@@ -178,6 +178,7 @@ impl Parser<'_> {
                 self.anything(first, &mut store.values)?;
                 store.end()?;
             }
+            Store::Variant(store) => self.variant(store)?,
             Store::Map(store) => {
                 self.open(b'{')?;
                 let Store::Utf8(keys) = &mut store.key.store else {

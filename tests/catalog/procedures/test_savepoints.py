@@ -196,6 +196,30 @@ def test_a_checkpoint_that_cannot_be_replaced_is_named(warming: Warming) -> None
     assert Path(replaced, "metadata").exists() and list(checkpoint.iterdir()) == []
 
 
+def test_a_restore_that_was_cut_off_between_its_two_moves(warming: Warming) -> None:
+    """A start would read everything again under a new id, so it is refused until the call is repeated."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    checkpoint, earlier = Path(warming.checkpoint), Path(f"{warming.checkpoint}.until-8")
+    earlier.mkdir()  # of a call that has ended
+    moved, copy = Path(f"{checkpoint}.until-9"), Path(f"{checkpoint}.new-9")
+    shutil.copytree(f"{warming.savepoint}/checkpoint", copy)
+    checkpoint.rename(moved)
+    refusal = warming.refused(lambda: warming.run(3))
+    assert f"{checkpoint} does not exist, because a call of restore_savepoint was cut off" in refusal
+    assert f"rename file:{moved} to go on" in refusal and f"delete file:{copy}." in refusal
+    assert not checkpoint.exists()
+    moved.rename(checkpoint)
+    warming.measure(6)
+    warming.run(3)
+    checkpoint.rename(moved)
+    restored = warming.restore(on_conflict="rewind")
+    assert restored.replaced == str(moved) and restored.conflict is not None
+    warming.run(3)
+    assert warming.written() == [5, 6, 6]
+
+
 def test_a_query_without_transactions_may_double(warming: Warming) -> None:
     """Its rows leave no trace in the ledger, so that any rows are a conflict."""
     for id in (5, 6):

@@ -359,7 +359,11 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
     for words, changes in {
         "runs already, on": {},
         "A different query": {"trigger": "1 second"},
-        f"belongs to the query '{halls.name}'": {"name": f"{halls.name}-2"},
+        f"belongs to the query '{halls.name}'": {
+            "name": f"{halls.name}-2",
+            "checkpoint": f"file://{halls.checkpoint}/",
+        },
+        f"query '{halls.name}' runs already, on": {"checkpoint": f"file:{halls.checkpoint}"},
     }.items():
         with pytest.raises(SqlError, match="PRAVEGA_QUERY_EXISTS") as raised:
             halls.start(**changes)

@@ -1,8 +1,15 @@
 package io.github.pysparkpravega;
 
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.util.Arrays;
 import java.util.Locale;
+import java.util.regex.Pattern;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.security.AccessControlException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.WriteToStream;
@@ -36,9 +43,33 @@ final class QueryStartChecks extends Rule<LogicalPlan> {
     boolean taken = Arrays.stream(session.streams().active()).map(StreamingQuery::name)
         .anyMatch(name -> name != null && name.equals(start.name()));
     if (!taken) { // else Spark will say so
-      Path metadata = new Path(start.resolvedCheckpointLocation(), "metadata");
-      StreamMetadata$.MODULE$.read(metadata, session.sessionState().newHadoopConf());
+      Path checkpoint = new Path(start.resolvedCheckpointLocation());
+      Configuration conf = session.sessionState().newHadoopConf();
+      if (StreamMetadata$.MODULE$.read(new Path(checkpoint, "metadata"), conf).isEmpty()) {
+        checkNotMoved(checkpoint, conf);
+      }
       table.make();
+    }
+  }
+
+  /** Refuses a new query where a driver died between the two moves of restore_savepoint: it would read all again. */
+  private static void checkNotMoved(Path checkpoint, Configuration conf) {
+    try {
+      FileSystem files = checkpoint.getFileSystem(conf);
+      for (FileStatus moved : files.listStatus(checkpoint.getParent(),
+          path -> path.getName().matches(Pattern.quote(checkpoint.getName()) + "\\.until-\\d+"))) {
+        Path copy = new Path(moved.getPath().toString().replaceFirst("\\.until-(\\d+)$", ".new-$1"));
+        if (files.exists(copy)) {
+          files.delete(checkpoint, false); // it is empty: Spark has just made it
+          throw PravegaException.unchecked(new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "The checkpoint "
+              + checkpoint + " does not exist, because a call of restore_savepoint was cut off. Repeat the call, or"
+              + " rename " + moved.getPath() + " to go on without it. For a new query, delete " + copy + ".", null));
+        }
+      }
+    } catch (AccessDeniedException | AccessControlException e) {
+      return; // who may not list the directory has moved nothing in it
+    } catch (IOException e) {
+      throw PravegaException.unchecked(e);
     }
   }
 }
