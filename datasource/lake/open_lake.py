@@ -45,7 +45,8 @@ def require_catalog(opened: OpenTable, name: str) -> str:
         raise InvalidOptionError(
             f"Stream {opened.stream} has the lake '{name}', and the confs of its catalog are not set. Set "
             "'spark.sql.catalog.<name>.lake.type', 'spark.sql.catalog.<name>.lake.uri' and what else pyiceberg needs, "
-            "or read what the stream has alone with the read option 'lake'='ignore'."
+            f"or the environment variable {o.LAKE_CATALOG.env}, which does not count beside an address that an option "
+            "gives. Or read what the stream has alone with the read option 'lake'='ignore'."
         )
     return settings
 

@@ -205,6 +205,7 @@ TABS: Sequence[Tab] = (
     Tab("versions", "Commits", _collect_versions),
     Tab("transactions", "Transactions", lambda page: {"transactions": page.inspect("transactions")}),
     Tab("consumers", "Consumers", _collect_consumers, watched=True),
+    Tab("lake", "Lake", lambda page: {"lakes": page.inspect("lake")}),
 )
 
 

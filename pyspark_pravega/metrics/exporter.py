@@ -46,6 +46,14 @@ _COUNTERS_OF_STREAM = {
     "pravega_stream_appended_bytes": "Bytes appended since this program began to watch the stream.",
     "pravega_stream_committed_events": "Events of all versions; missing if a writer did not say how many it wrote.",
 }
+_GAUGES_OF_LAKE = {
+    "pravega_lake_bytes_behind": "Bytes of the stream that its lake does not have yet.",
+    "pravega_lake_seconds_behind": "Age of the oldest version that the lake does not have completely. 0 if it has all; "
+    "missing if only other programs write the stream.",
+    "pravega_lake_rows": "Rows in the lake's files.",
+    "pravega_lake_files": "Files of data in the lake.",
+    "pravega_lake_bytes": "Bytes of these files.",
+}
 _GAUGES_OF_CONSUMER = {
     "pravega_consumer_bytes_behind": "Bytes from the consumer's position to the end of the stream.",
     "pravega_consumer_seconds_behind": "Age of the oldest version that the consumer has not read completely. 0 if it "
@@ -81,6 +89,13 @@ def make_families(measurement: Measurement | None, changes: Changes) -> Iterator
     }
     yield from _fill(_GAUGES_OF_STREAM, _OF_STREAM, by_stream)
     yield from _fill(_COUNTERS_OF_STREAM, _OF_STREAM, by_stream, counters=True)
+    by_lake: dict[tuple[str, ...], _Values] = {
+        (one.stream.scope, one.stream.name): {
+            name: getattr(one, name.removeprefix("pravega_lake_")) for name in _GAUGES_OF_LAKE
+        }
+        for one in measurement.lakes
+    }
+    yield from _fill(_GAUGES_OF_LAKE, _OF_STREAM, by_lake)
     by_consumer: dict[tuple[str, ...], _Values] = {
         (one.stream.scope, one.stream.name, one.name): _describe_consumer(one) for one in measurement.consumers
     }

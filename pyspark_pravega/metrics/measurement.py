@@ -1,4 +1,4 @@
-"""Measures all streams, their consumers and all streaming queries at once.
+"""Measures all streams, their lakes and consumers, and all streaming queries at once.
 
 `Changes` remembers what a single measurement does not show: how much was appended, and since when a commit lasts.
 """
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega import errors
 from pyspark_pravega.catalog.api.inspection import list_queries
+from pyspark_pravega.catalog.metadata.registered_schemas import lake
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import map_side_by_side
@@ -24,6 +25,8 @@ from pyspark_pravega.client.stream import RetentionPolicy, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow, Version
+from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
 
@@ -35,6 +38,7 @@ class StreamReading:
     segments: Mapping[int, SegmentInfo]
     log: HeadRow | None
     retention: RetentionPolicy | None
+    has_lake: bool
 
     @property
     def bytes(self) -> int:
@@ -50,6 +54,18 @@ class StreamReading:
     def committing(self) -> uuid.UUID | None:
         """Return the transaction whose turn it is to be committed."""
         return self.log.committing[0] if self.log is not None and self.log.queue else None
+
+
+@dataclass(frozen=True)
+class LakeReading:
+    """The lake of a table, with what the stream has that it lacks, as a `ConsumerReading` says it."""
+
+    stream: Stream
+    bytes_behind: int | None
+    seconds_behind: float | None
+    rows: int
+    files: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -71,12 +87,24 @@ class ConsumerReading:
 
 def read_stream(pravega: Pravega, stream: Stream) -> StreamReading:
     """Read a stream. Raises StreamNotFoundError, PermissionDeniedError and the errors of servers that are away."""
-    retention = pravega.controller.stream_configuration(stream).retention
+    configuration = pravega.controller.stream_configuration(stream)
     ids, token = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     pravega.segments.seed_token(stream, token)
-    return StreamReading(
-        stream, pravega.segments.segment_infos(stream, ids), CommitLog(pravega, stream).head(), retention
-    )
+    infos, log = pravega.segments.segment_infos(stream, ids), CommitLog(pravega, stream).head()
+    has_lake = o.LAKE.key in read_own_properties(configuration.tags)
+    return StreamReading(stream, infos, log, configuration.retention, has_lake)
+
+
+def read_lake(catalog: Catalog, stream: Stream) -> LakeReading | None:
+    """Read the lake of a table; None if it has none any more. Raises LakeError, and the errors of loading a table."""
+    values = next(iter(lake.rows(catalog, stream)), None)
+    if values is None:
+        return None
+    row = dict(zip(lake.columns.names, values, strict=True))
+    cut, behind = row["stream_cut"], row["bytes_behind"]
+    position = catalog.pravega.controller.head(stream) if cut is None else StreamCut.from_text(cut)
+    seconds = 0.0 if behind == 0 else _measure_delay(catalog.pravega, position)
+    return LakeReading(stream, behind, seconds, row["rows"], row["files"], row["bytes"])
 
 
 def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading]) -> list[ConsumerReading]:
@@ -140,6 +168,7 @@ class Measurement:
     began: float
     seconds: float
     streams: Sequence[StreamReading]
+    lakes: Sequence[LakeReading]
     consumers: Sequence[ConsumerReading]
     queries: Sequence[Mapping[str, Any]]
     unread: Mapping[str, int]
@@ -166,6 +195,8 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
             return None
 
     streams: list[StreamReading] = []
+    lakes: list[LakeReading] = []
+    knows_lakes = catalog.options().is_set(o.LAKE_CATALOG)
     consumers: list[ConsumerReading] = []
     for scope in scopes or [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]:
         names = attempt(pravega.controller.list_streams, scope) or []
@@ -173,9 +204,11 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
         attempted = map_side_by_side(lambda stream: attempt(read_stream, pravega, stream), of_scope)
         readings = [reading for reading in attempted if reading is not None]
         streams += readings
+        attempted_lakes = [attempt(read_lake, catalog, one.stream) for one in readings if one.has_lake and knows_lakes]
+        lakes += [reading for reading in attempted_lakes if reading is not None]
         consumers += attempt(read_consumers, pravega, scope, readings) or []
     queries = attempt(lambda: list_queries(catalog).to_pylist()) or []
-    return Measurement(began, time.time() - began, streams, consumers, queries, dict(unread))
+    return Measurement(began, time.time() - began, streams, lakes, consumers, queries, dict(unread))
 
 
 @dataclass

@@ -25,7 +25,7 @@ from tests.front_ends.chromium import driving
 from tests.front_ends.pages import serving
 
 pytestmark = pytest.mark.chromium
-TABS = ("columns", "schemas", "rows", "segments", "versions", "transactions", "consumers")
+TABS = ("columns", "schemas", "rows", "segments", "versions", "transactions", "consumers", "lake")
 
 
 def keep_failed_query(pravega: Pravega, cluster: ClusterInfo, scope: str, error: str) -> None:
