@@ -13,7 +13,8 @@ One Java process (Flink.java) serves a whole test run, with a cluster of Flink i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,14 @@ class FlinkSession:
         answer = self.flink.ask({"operation": "changes", "text": query, "count": count})
         return [(kind, row) for kind, row in answer["changes"]]
 
-    def start(self, insert: str) -> FlinkJob:
-        """Start a job that does not end."""
-        return FlinkJob(self.flink, self.flink.ask({"operation": "start", "text": insert})["job"])
+    @contextmanager
+    def running(self, insert: str) -> Iterator[FlinkJob]:
+        """Run a job that does not end by itself; it is cancelled after the body."""
+        job = FlinkJob(self.flink, self.flink.ask({"operation": "start", "text": insert})["job"])
+        try:
+            yield job
+        finally:
+            self.flink.ask({"operation": "cancel", "text": job.id})
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,10 @@ class FlinkJob:
     flink: Flink
     id: str
 
-    def checkpoint(self) -> None:
-        """Make a checkpoint and wait for it."""
-        self.flink.ask({"operation": "checkpoint", "text": self.id})
-
-    def stop(self, directory: Path) -> None:
-        """End the job with a savepoint below a directory."""
-        self.flink.ask({"operation": "stop", "text": self.id, "directory": directory.as_uri()})
-
-    def cancel(self) -> None:
-        """End the job as it is."""
-        self.flink.ask({"operation": "cancel", "text": self.id})
+    def checkpoint(self) -> bool:
+        """Try to make a checkpoint, and return whether it is complete."""
+        complete: bool = self.flink.ask({"operation": "checkpoint", "text": self.id})["complete"]
+        return complete
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
