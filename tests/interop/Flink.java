@@ -97,15 +97,9 @@ public final class Flink {
                 JobClient job = streaming.executeSql(text).getJobClient().orElseThrow();
                 answer.put("job", job.getJobID().toHexString());
             }
-            case "checkpoint" -> answer.put("complete", cluster.triggerCheckpoint(JobID.fromHexString(text))
-                    .handle((path, failure) -> failure == null).get());
             case "cancel" -> {
                 cluster.cancelJob(JobID.fromHexString(text)).get();
                 cluster.requestJobResult(JobID.fromHexString(text)).get();
-            }
-            case "fail" -> {
-                cluster.terminateTaskManager(0).get();
-                cluster.startTaskManager();
             }
             default -> throw new IllegalArgumentException(request.toString());
         }

@@ -53,10 +53,6 @@ class Flink(JavaProcess):
         self.ask({"operation": "begin", "settings": dict(settings or {})})
         return FlinkSession(self)
 
-    def fail(self) -> None:
-        """End the process that runs tasks, and start another: all jobs go on at their last checkpoints."""
-        self.ask({"operation": "fail"})
-
 
 @dataclass(frozen=True)
 class FlinkSession:
@@ -74,26 +70,13 @@ class FlinkSession:
         return [(kind, row) for kind, row in answer["changes"]]
 
     @contextmanager
-    def running(self, insert: str) -> Iterator[FlinkJob]:
+    def running(self, insert: str) -> Iterator[None]:
         """Run a job that does not end by itself; it is cancelled after the body."""
-        job = FlinkJob(self.flink, self.flink.ask({"operation": "start", "text": insert})["job"])
+        job = self.flink.ask({"operation": "start", "text": insert})["job"]
         try:
-            yield job
+            yield
         finally:
-            self.flink.ask({"operation": "cancel", "text": job.id})
-
-
-@dataclass(frozen=True)
-class FlinkJob:
-    """A running INSERT."""
-
-    flink: Flink
-    id: str
-
-    def checkpoint(self) -> bool:
-        """Try to make a checkpoint, and return whether it is complete."""
-        complete: bool = self.flink.ask({"operation": "checkpoint", "text": self.id})["complete"]
-        return complete
+            self.flink.ask({"operation": "cancel", "text": job})
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
