@@ -165,7 +165,8 @@ def _translate_format(rest: dict[str, str], options: TableOptions, findings: Fin
         )
     options.format = name
     settings = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
-    options.sql_timestamps = name == "json" and settings.get("timestamp-format.standard", "SQL").upper() == "SQL"
+    standard = settings.get("timestamp-format.standard", "SQL").upper()
+    options.sql_timestamps = name == "csv" or (name == "json" and standard == "SQL")
     if name == "pravega-registry":
         _translate_registry(settings, options, findings)
     elif name == "avro-confluent":

@@ -190,10 +190,12 @@ def _translate_insert(cursor: Cursor, job: Job, findings: Findings) -> list[str]
     target = table.name_target(apply_hints(hints, table, findings))
     if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
         table.told = True
-        findings.check(
-            "Timestamps are written as 2024-01-31T12:00:00.000000; Flink's json.timestamp-format.standard was SQL, "
-            "so other Flink jobs that read the stream need ISO-8601"
+        readers = (
+            "Flink's json.timestamp-format.standard was SQL, so other Flink jobs that read the stream need ISO-8601"
         )
+        if table.options.format == "csv":
+            readers = "Flink's csv cannot read them"
+        findings.check(f"Timestamps are written as 2024-01-31T12:00:00.000000; {readers}")
     translator = QueryTranslator(job, findings, streaming=not job.batch)
     query = tree.expression
     if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:

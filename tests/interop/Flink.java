@@ -14,7 +14,6 @@ import java.util.stream.IntStream;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
-import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -98,16 +97,9 @@ public final class Flink {
                 JobClient job = streaming.executeSql(text).getJobClient().orElseThrow();
                 answer.put("job", job.getJobID().toHexString());
             }
-            case "checkpoint" -> cluster.triggerCheckpoint(JobID.fromHexString(text)).get();
-            case "stop" -> cluster.stopWithSavepoint(JobID.fromHexString(text), request.get("directory").asText(),
-                    false, SavepointFormatType.CANONICAL).get();
             case "cancel" -> {
                 cluster.cancelJob(JobID.fromHexString(text)).get();
                 cluster.requestJobResult(JobID.fromHexString(text)).get();
-            }
-            case "fail" -> {
-                cluster.terminateTaskManager(0).get();
-                cluster.startTaskManager();
             }
             default -> throw new IllegalArgumentException(request.toString());
         }

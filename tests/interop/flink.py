@@ -13,7 +13,8 @@ One Java process (Flink.java) serves a whole test run, with a cluster of Flink i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,6 @@ class Flink(JavaProcess):
         self.ask({"operation": "begin", "settings": dict(settings or {})})
         return FlinkSession(self)
 
-    def fail(self) -> None:
-        """End the process that runs tasks, and start another: all jobs go on at their last checkpoints."""
-        self.ask({"operation": "fail"})
-
 
 @dataclass(frozen=True)
 class FlinkSession:
@@ -72,29 +69,14 @@ class FlinkSession:
         answer = self.flink.ask({"operation": "changes", "text": query, "count": count})
         return [(kind, row) for kind, row in answer["changes"]]
 
-    def start(self, insert: str) -> FlinkJob:
-        """Start a job that does not end."""
-        return FlinkJob(self.flink, self.flink.ask({"operation": "start", "text": insert})["job"])
-
-
-@dataclass(frozen=True)
-class FlinkJob:
-    """A running INSERT."""
-
-    flink: Flink
-    id: str
-
-    def checkpoint(self) -> None:
-        """Make a checkpoint and wait for it."""
-        self.flink.ask({"operation": "checkpoint", "text": self.id})
-
-    def stop(self, directory: Path) -> None:
-        """End the job with a savepoint below a directory."""
-        self.flink.ask({"operation": "stop", "text": self.id, "directory": directory.as_uri()})
-
-    def cancel(self) -> None:
-        """End the job as it is."""
-        self.flink.ask({"operation": "cancel", "text": self.id})
+    @contextmanager
+    def running(self, insert: str) -> Iterator[None]:
+        """Run a job that does not end by itself; it is cancelled after the body."""
+        job = self.flink.ask({"operation": "start", "text": insert})["job"]
+        try:
+            yield
+        finally:
+            self.flink.ask({"operation": "cancel", "text": job})
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -9,7 +9,8 @@ from pyspark_pravega.sql.flink.translation import Translation, translate
 
 COLUMNS = """id INT, name STRING, ok BOOLEAN, x DOUBLE, price DECIMAL(10, 2), day DATE, code CHAR(3), raw BYTES,
     ts TIMESTAMP(3), seen TIMESTAMP_LTZ(3), tags ARRAY<STRING>, r ROW<id BOOLEAN>, text AS UPPER(name)"""
-OPTIONS = "'connector' = 'pravega', 'scope' = 'iot', 'sink.stream' = 's', 'format' = 'csv'"
+JSON = "'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'"
+OPTIONS = f"'connector' = 'pravega', 'scope' = 'iot', 'sink.stream' = 's', {JSON}"
 BATCH = f"CREATE TABLE s ({COLUMNS}) WITH ({OPTIONS}, 'scan.streams' = 's', 'scan.execution.type' = 'batch');"
 CHECKPOINT = "SET 'state.checkpoints.dir' = '/c';"
 

@@ -7,11 +7,13 @@ import pytest
 from pyspark_pravega.sql.flink.report import ALL_TRANSLATED, Severity
 from pyspark_pravega.sql.flink.translation import translate
 
+JSON = "'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'"
+
 
 def declare_table(name: str, more: str = "") -> str:
     return (
         f"CREATE TABLE {name} (id INT, name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = "
-        f"'pravega', 'scope' = 'iot', 'scan.streams' = '{name}', 'sink.stream' = '{name}', 'format' = 'csv'{more});"
+        f"'pravega', 'scope' = 'iot', 'scan.streams' = '{name}', 'sink.stream' = '{name}', {JSON}{more});"
     )
 
 

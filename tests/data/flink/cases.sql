@@ -262,6 +262,20 @@ SELECT
   *
 FROM pravega.iot.csv WITH ('mode'='dropmalformed') AS csv_orders;
 
+-- == timestamps of csv
+CREATE TABLE csv_times (id INT, `at` TIMESTAMP(3)) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'csv-times', 'sink.stream' = 'csv-times', 'format' = 'csv');
+INSERT INTO csv_times VALUES (1, TIMESTAMP '2024-01-31 12:00:00.123');
+-- ->
+CREATE TABLE IF NOT EXISTS pravega.iot.`csv-times` (
+  id INT,
+  at TIMESTAMP_NTZ
+) USING pravega TBLPROPERTIES ('format'='csv');
+
+-- CHECK: Timestamps are written as 2024-01-31T12:00:00.000000; Flink's csv cannot read them.
+INSERT INTO pravega.iot.`csv-times`
+VALUES
+  (1, CAST('2024-01-31 12:00:00.123' AS TIMESTAMP_NTZ));
+
 -- == raw text
 CREATE TABLE lines (log STRING) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'lines', 'sink.stream' = 'lines', 'format' = 'raw', 'raw.charset' = 'UTF-8');
 INSERT INTO lines VALUES ('127.0.0.1 GET /');
@@ -521,6 +535,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.late (
   at TIMESTAMP_NTZ
 ) USING pravega TBLPROPERTIES ('format'='csv', 'event-time'='at', 'event-time.delay'='90s');
 
+-- CHECK: Timestamps are written as 2024-01-31T12:00:00.000000; Flink's csv cannot read them.
 INSERT INTO pravega.iot.late
 VALUES
   ('a', CAST('2020-01-01 00:00:00' AS TIMESTAMP_NTZ));
