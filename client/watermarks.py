@@ -54,12 +54,12 @@ def mark_stream(stream: Stream) -> Stream:
 
 
 def find_watermarks_end(pravega: Pravega, stream: Stream) -> int:
-    """Return where the watermarks of a stream end now, for `read_watermarks`."""
+    """Return where the watermarks of a stream end now, for `read_watermarks`; 0 if it has none."""
     try:
         segment_id, _ = _find_segment(pravega, stream)
-    except StreamNotFoundError:  # made by a server older than watermarks
+        return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
+    except StreamNotFoundError:  # made by a server older than watermarks, or dropped
         return 0
-    return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
 
 
 def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> Iterator[tuple[int, Watermark]]:

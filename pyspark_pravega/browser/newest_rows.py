@@ -35,11 +35,12 @@ _MOST_ROWS = 10_000
 """What one page reads at most of a table whose rows have no order, to find a text in it."""
 _VERSIONS = 256
 _PLACE = ("_segment", "_offset")
-_COMMIT = ("_commit_timestamp", "_commit_version")
+_VERSION, _TIME = "_commit_version", "_commit_timestamp"
 _OPTIONS = {"mode": "permissive", "fail-on-data-loss": "false"}
+_TURNS = "the order is known within a segment only: segments take turns."
 _ORDER = (
     "The newest first, by the commit that holds them, which for rows of other programs is the next one. "
-    "Of rows of one commit, or of none, the order is known within a segment only: segments take turns."
+    f"Of rows of one commit, or of none, {_TURNS}"
 )
 
 
@@ -97,8 +98,6 @@ def _read_window(
 ) -> NewestRows:
     """Read as much as a page may before the place that was asked for."""
     versions = _list_versions(table)
-    commit = _COMMIT if versions and all(name in table.hidden_columns for name in _COMMIT) else ()
-    columns = [*commit, *(name for name in _PLACE if name in table.hidden_columns), *table.schema.names]
     end = next((version for version in versions if version.version == selection.until), None)
     before = [version for version in versions if end is None or version.version < end.version]
     places = [version.position for version in before] or ([] if versions else _list_watermarks(catalog, names))
@@ -114,11 +113,17 @@ def _read_window(
         if first == len(places) or measure(places[first]) == 0:
             first, limit = first - 1, WANTED
         start = places[first] if first >= 0 else None
+    elif before and before[0].version > 1:
+        start = before[0].position  # to find the commits of earlier rows, the whole log would be read
+    commit = (_TIME, _VERSION) if versions and (start or versions[0].version == 1) else ()
+    columns = [*(name for name in (*commit, *_PLACE) if name in table.hidden_columns), *table.schema.names]
     rows = table.scan(columns, limit=limit, start=start, end=end.position if end else None, options=_OPTIONS).to_arrow()
     rows = _select(rows, selection)
     held: Sequence[int | None] = [None] * rows.num_rows
-    if commit:
-        held, rows = rows[commit[1]].to_pylist(), rows.remove_column(1)
+    is_ordered = _VERSION in columns and _VERSION not in table.schema.names
+    if is_ordered:
+        held, rows = rows[_VERSION].to_pylist(), rows.drop_columns(_VERSION)
+    if _TIME in columns and _TIME not in table.schema.names:
         rows = rows.rename_columns([COMMITTED, *rows.schema.names[1:]])
     older = None if start is None or not before else replace(selection, until=before[first].version, skip=0)
     if limit is not None:
@@ -131,7 +136,9 @@ def _read_window(
     taken = _sort(rows, held, selection.skip + WANTED)[selection.skip :]
     if rows.num_rows > selection.skip + WANTED:
         older = replace(selection, skip=selection.skip + WANTED)
-    return NewestRows(rows.take(pa.array(taken, pa.int64())), f"{what}{_ORDER}", older)
+    return NewestRows(
+        rows.take(pa.array(taken, pa.int64())), f"{what}{_ORDER if is_ordered else _TURNS.capitalize()}", older
+    )
 
 
 def _list_versions(table: Table) -> Sequence[TableVersion]:

@@ -60,6 +60,7 @@ def test_the_controller_makes_watermarks_of_the_times_of_commits(quick: Pravega,
     pravega, stream = quick, Stream(quick_scope, "timed")
     pravega.controller.create_stream(stream, StreamConfiguration(scaling=ScalingPolicy(min_segments=2)))
     assert find_watermarks_end(pravega, stream) == 0 and list(read_watermarks(pravega, stream, 0, 0)) == []
+    assert find_watermarks_end(pravega, Stream(quick_scope, "without")) == 0
     transaction = Transaction.begin(pravega.controller, stream, 30_000)
     first, second = sorted(segment.segment_id for segment in transaction.segments)
     for segment in (first, second):

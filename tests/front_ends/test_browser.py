@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.browser import newest_rows
 from pyspark_pravega.catalog import PravegaCatalog, connect
 from pyspark_pravega.client import Pravega, StreamConfiguration
 from pyspark_pravega.client.config import ClientConfig
@@ -23,6 +25,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.commands.cli import main
 from pyspark_pravega.doctor.server_checks import check_servers
 from pyspark_pravega.local.state import ClusterInfo
+from pyspark_pravega.values_as_text import format_cell
 from tests.front_ends.pages import serving
 from tests.spark_servers import free_port
 from tests.streams import PATIENCE
@@ -126,10 +129,30 @@ def test_newest_rows_are_found_without_reading_all(client: httpx.Client, catalog
     shown = read_page(client, f"/tables/{scope}/long/rows")
     assert "too much to read for a page" in shown
     assert re.findall(r" (\d+) xxx", shown) == [str(number) for number in range(10, 16)]
-    own = catalog.create_table(f"`{scope}`.own", pa.schema([("_commit_version", pa.int64())]))
-    own.append(pa.table({"_commit_version": [70, 80]}))
-    own.append(pa.table({"_commit_version": [60]}))
-    assert re.findall(r" ([678]0) ", read_page(client, f"/tables/{scope}/own/rows")) == ["60", "80", "70"]
+
+
+@pytest.mark.parametrize("own", ["id", "_commit_version", "_commit_timestamp"])
+def test_rows_are_ordered_by_their_commits(
+    client: httpx.Client, catalog: PravegaCatalog, scope: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table may have columns of its own with the names that commits have; of old commits the page knows nothing."""
+    monkeypatch.setattr(newest_rows, "_VERSIONS", 3)
+    table = catalog.create_table(
+        f"`{scope}`.own", pa.schema([(own, pa.int64())]), properties={"scaling.min-segments": "4"}
+    )
+    for number in range(1, 6):
+        table.append(pa.table({own: range(number * 100, number * 100 + 9)}))
+    page = client.get(f"/tables/{scope}/own/rows").text
+    commits = [int(value) // 100 for value in re.findall(r'<td class="number">(\d{3})</td>', page)]
+    assert sorted(commits) == [4] * 9 + [5] * 9
+    assert (commits == [5] * 9 + [4] * 9) is (own != "_commit_version")
+    assert ("The newest first" in page) is (own != "_commit_version")
+    times = Counter(re.findall(r"<td[^>]*>(\d{4}-[^<]*)</td>", page))
+    shown = [format_cell(version.time) for version in table.history(newest=2)]
+    assert times == (Counter() if own == "_commit_timestamp" else Counter(dict.fromkeys(shown, 9))), page
+    page = client.get(unescape("".join(re.findall(r'href="([^"]+)">Older rows', page)))).text
+    assert len(re.findall(r'<td class="number">([123]\d\d)</td>', page)) == 27
+    assert "The newest first" not in page
 
 
 def test_rows_are_filtered_and_read_further_back(client: httpx.Client, catalog: PravegaCatalog, scope: str) -> None:
