@@ -80,6 +80,13 @@ class Options:
         """Return all settings as text, including secrets: for another process, never to be shown."""
         return dict(self._texts)
 
+    def without_secrets(self) -> Options:
+        """Return the same for tasks, which get no login of a catalog, a registry or a lake."""
+        values, texts = (
+            {key: each[key] for key in each if key not in self._secrets} for each in (self._values, self._texts)
+        )
+        return replace(self, _values=values, _texts=texts)
+
     def require(self, option: Option[T | None]) -> T:
         """Return the value of an option without a default. Raises InvalidOptionError, which says how to set it."""
         value = self.get(option)

@@ -106,7 +106,7 @@ class QueryDefinition:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def has_checkpoint(self, path: str) -> bool:
-        """Return whether a path is the query's checkpoint, however it is written: `/c`, `file:/c` and `file:///c/`."""
+        """Return whether a path is the query's checkpoint; `/c`, `file:/c` and `file:///c/` are the same."""
         return _name_directory(self.checkpoint) == _name_directory(path)
 
 
@@ -115,7 +115,7 @@ _DIRECTORY = re.compile(r"(?:file:(?://)?(?=/(?!/[^/])))?((?:[\w+.-]+://[^/]*)?)
 
 def _name_directory(path: str) -> str:
     where, names = _DIRECTORY.fullmatch(path).groups()  # type: ignore[union-attr]  # any text matches
-    return f"{where}{posixpath.normpath('/' + names.lstrip('/'))}"
+    return f"{where}{posixpath.normpath(re.sub('^/+', '/', names))}"
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ class Dispatches(OpenWrites[Dispatch]):
         handle = start.make_handle(WriteKind.SEVERAL_STREAMS, f"{roster.number} {roster.id}")
         self._add(table, handle.id, OpenWrite(dispatch, start.number, catalog.hold()))
         rows = choose_rows_to_write(table, start.schema, options)
-        spec = DispatchSpec(table, pravega.config, options, settings, column, rows, roster)
+        spec = DispatchSpec(table, pravega.config, options.without_secrets(), settings, column, rows, roster)
         return InsertBegun(handle, pickle_write(DispatchWriter(spec)), PYTHON)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:

@@ -284,8 +284,10 @@ class RegistryRequests:
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
         if response.status_code in UNAVAILABLE_STATUS:
+            waits = response.headers.get("Retry-After")
             raise errors.ServerUnavailableError(
                 f"{self.kind} at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
+                + (f"; it asks to wait {waits} s: raise its limit of requests, or 'retry-timeout'" if waits else "")
             )
         if response.is_success:
             return response

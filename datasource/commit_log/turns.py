@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.reminder import Reminder
 from pyspark_pravega.client.stream import Stream
@@ -67,9 +67,8 @@ class Turn:
         return not self._first.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until this thread is the first in its line or its call is cancelled, but no longer than that."""
-        with cancellation.interrupt_by(self._first.set):
-            self._first.wait(seconds)
+        """Wait until this thread is the first in its line, but no longer than that."""
+        self._first.wait(seconds)
 
     def leave(self) -> None:
         """Give the place up, and wake the thread that is the first now."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
@@ -77,7 +78,12 @@ def find_segments_of_keys(
     if not all(table.schema[name].dataType.simpleString() in _HASHED_TYPES for name in key.columns):
         return None
     keys = list_possible_keys(conditions, key.columns, table.schema)
-    positions = None if keys is None else _find_positions(key.texts(keys).cast(pa.string()))
+    if keys is None:
+        return None
+    texts = key.texts(keys).cast(pa.string())
+    # Versions of Python differ in what some letters beyond ASCII become.
+    is_certain = not any(part.function for part in key.parts) or pc.all(pc.string_is_ascii(texts)).as_py()
+    positions = _find_positions(texts) if is_certain else None
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))

@@ -26,7 +26,9 @@ from .table_settings import TableSettings
 _KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
 _FUNCTIONS: Mapping[str, Callable[[str], str]] = {
-    "upper": str.upper,  # as in Spark, "ß" becomes "SS"; Arrow's own function leaves it
+    # As in Spark, "ß" becomes "SS"; Arrow's own function leaves it. Each version of Python knows the letters of another
+    # Unicode, and Spark those of its library.
+    "upper": str.upper,
     "lower": str.lower,
     "trim": lambda text: text.strip(" "),
 }

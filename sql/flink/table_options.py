@@ -216,7 +216,9 @@ def _translate_registry(settings: dict[str, str], options: TableOptions, finding
 def _translate_confluent(settings: dict[str, str], options: TableOptions, findings: Findings) -> None:
     if options.sink is not None:
         raise Untranslatable("A table of 'avro-confluent' is only read here, and this one has a 'sink.stream'")
-    uri = settings.pop("url", settings.pop("schema-registry.url", ""))
+    uri, *others = settings.pop("url", settings.pop("schema-registry.url", "")).split(",")
+    if not uri or others:
+        raise Untranslatable("'avro-confluent.url' must be one address of a registry")
     for key in ("basic-auth.credentials-source", "basic-auth.user-info"):
         settings.pop(key, None)
     findings.note(

@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
@@ -59,16 +58,6 @@ def test_a_turn_ends_with_an_error() -> None:
     with lines.line_up("a") as turn:
         turn.enter(lambda: None)
         assert not turn.is_behind
-
-
-def test_a_cancelled_call_waits_no_longer() -> None:
-    lines, cancellation = Lines(), Cancellation()
-    with lines.line_up("a") as first, lines.line_up("a") as second:
-        first.enter(lambda: None)
-        second.enter(lambda: None)
-        cancellation.cancel()
-        with activate(cancellation), pytest.raises(Cancelled):
-            second.wait(600)
 
 
 def test_those_who_wait_do_not_look_at_the_log(

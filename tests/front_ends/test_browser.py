@@ -141,9 +141,9 @@ def test_rows_are_ordered_by_their_commits(
         f"`{scope}`.own", pa.schema([(own, pa.int64())]), properties={"scaling.min-segments": "4"}
     )
     for number in range(1, 6):
-        table.append(pa.table({own: range(number * 100, number * 100 + 9)}))
+        table.append(pa.table({own: range(number * 100_000, number * 100_000 + 9)}))
     page = client.get(f"/tables/{scope}/own/rows").text
-    commits = [int(value) // 100 for value in re.findall(r'<td class="number">(\d{3})</td>', page)]
+    commits = [int(value) // 100_000 for value in re.findall(r'<td class="number">(\d{6})</td>', page)]
     assert sorted(commits) == [4] * 9 + [5] * 9
     assert (commits == [5] * 9 + [4] * 9) is (own != "_commit_version")
     assert ("The newest first" in page) is (own != "_commit_version")
@@ -151,7 +151,7 @@ def test_rows_are_ordered_by_their_commits(
     shown = [format_cell(version.time) for version in table.history(newest=2)]
     assert times == (Counter() if own == "_commit_timestamp" else Counter(dict.fromkeys(shown, 9))), page
     page = client.get(unescape("".join(re.findall(r'href="([^"]+)">Older rows', page)))).text
-    assert len(re.findall(r'<td class="number">([123]\d\d)</td>', page)) == 27
+    assert len(re.findall(r'<td class="number">([123]\d{5})</td>', page)) == 27
     assert "The newest first" not in page
 
 

@@ -216,6 +216,14 @@ def test_a_secret_keeps_its_blanks_and_may_be_a_reference_in_conf_only() -> None
     assert query.get(o.PASSWORD) == "${env:MY_PASSWORD}"
 
 
+def test_options_of_tasks_have_no_secret() -> None:
+    conf = {"security.password": SECRET, "security.username": "me", "lake.type": "rest", "lake.token": SECRET}
+    options = resolve(conf=conf, read={"stream": "s"}, env={"PRAVEGA_SCHEMA_REGISTRY_PASSWORD": SECRET})
+    assert SECRET.encode() in pickle.dumps(options)
+    rest = options.without_secrets()
+    assert SECRET.encode() not in pickle.dumps(rest) and rest.get(o.STREAM) == "s"
+
+
 def test_options_survive_pickling() -> None:
     options = resolve(conf={"controller-uri": "tcp://a:1"}, read={"stream": "s"}, env={})
     again = pickle.loads(pickle.dumps(options))

@@ -190,6 +190,10 @@ def test_conditions_find_rows_by_the_key_that_a_function_gives(spark: SparkSessi
     either = spark.table(table).where("site IN ('City 7', 'CITY 7')")
     assert ids(either) == [14, 15] and one_segment(either)
     assert ids(spark.table(table).where("site = 'city 7'")) == []
+    spark.sql(f"INSERT INTO {table} VALUES (60, 'Ɥ'), (61, 'Zürich')")
+    for text, number in (("Ɥ", 60), ("Zürich", 61)):
+        beyond = spark.table(table).where(f"site = '{text}'")
+        assert ids(beyond) == [number] and segments(beyond) is None  # versions of Python know different letters
     by_function = spark.table(table).where("upper(site) = 'CITY 7'")
     assert ids(by_function) == [14, 15] and segments(by_function) is None
     assert "'routing-key' names 'site'" in refused(spark, f"ALTER TABLE {table} RENAME COLUMN site TO s")

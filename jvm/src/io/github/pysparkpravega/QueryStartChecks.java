@@ -54,13 +54,18 @@ final class QueryStartChecks extends Rule<LogicalPlan> {
 
   /** Refuses a new query where a driver died between the two moves of restore_savepoint: it would read all again. */
   private static void checkNotMoved(Path checkpoint, Configuration conf) {
+    if (checkpoint.isRoot()) {
+      return; // nobody can move it
+    }
     try {
       FileSystem files = checkpoint.getFileSystem(conf);
       for (FileStatus moved : files.listStatus(checkpoint.getParent(),
           path -> path.getName().matches(Pattern.quote(checkpoint.getName()) + "\\.until-\\d+"))) {
         Path copy = new Path(moved.getPath().toString().replaceFirst("\\.until-(\\d+)$", ".new-$1"));
         if (files.exists(copy)) {
-          files.delete(checkpoint, false); // it is empty: Spark has just made it
+          if (files.listStatus(checkpoint).length == 0) {
+            files.delete(checkpoint, false); // Spark has just made it
+          }
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "The checkpoint "
               + checkpoint + " does not exist, because a call of restore_savepoint was cut off. Repeat the call, or"
               + " rename " + moved.getPath() + " to go on without it. For a new query, delete " + copy + ".", null));
