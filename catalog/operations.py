@@ -32,16 +32,9 @@ from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, stream_tables, views
 from .tables.time_travel import check_column_options
+from .writing import insert_start
 from .writing.automatic_compaction import AutomaticCompactions
 from .writing.entry_epochs import begin_keyed_write
-from .writing.insert_start import (
-    InsertEnd,
-    InsertStart,
-    MicroBatch,
-    WriteKind,
-    select_statement_options,
-    select_write_options,
-)
 from .writing.open_writes import Inserts
 from .writing.row_changes import Statement, choose_writer, make_commit
 
@@ -201,23 +194,25 @@ class Operations:
         table, written_options, micro_batch = request.table, request.options, None
         with prefix_table(catalog, table):
             if isinstance(request, r.BeginEpoch):
-                written_options = select_write_options(table, written_options)
-                micro_batch = MicroBatch(request.query, request.run, request.epoch)
+                written_options = insert_start.select_write_options(table, written_options)
+                micro_batch = insert_start.MicroBatch(request.query, request.run, request.epoch)
             options = catalog.options(write=written_options)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
             writer = choose_writer(catalog, prepared, request)
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, request.schema, request.tasks, written_options, micro_batch, writer)
+            start = insert_start.InsertStart(
+                number, request.schema, request.tasks, written_options, micro_batch, writer
+            )
             return self._inserts.begin(catalog, prepared, start)
 
     def _begin_changes(self, number: int, catalog: Catalog, request: r.BeginChanges) -> InsertBegun:
         table = request.table
         with prefix_table(catalog, table):
-            write_options = select_statement_options(request.options)
+            write_options = insert_start.select_statement_options(request.options)
             prepared = open_table(catalog.pravega, table, catalog.options(write=write_options)).prepare_changes()
             CommitLog(catalog.pravega, table.stream).make_ready()
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, table.schema, request.tasks, write_options, writer=ChangesWriter)
+            start = insert_start.InsertStart(number, table.schema, request.tasks, write_options, writer=ChangesWriter)
             return self._inserts.begin(catalog, prepared, start)
 
     def _commit_insert(self, catalog: Catalog, request: r.CommitInsert) -> int:
@@ -226,8 +221,8 @@ class Operations:
             epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
         statement = Statement.of(request)
         checked = None if statement is None else make_commit(catalog, statement, again=request.again)
-        end = InsertEnd(request.insert, request.messages, request.again, epoch, checked)
+        end = insert_start.InsertEnd(request.insert, request.messages, request.again, epoch, checked)
         rows = self._inserts.commit(catalog, request.table, end)
-        if request.insert.kind == WriteKind.TRANSACTION:
+        if request.insert.kind == insert_start.WriteKind.TRANSACTION:
             self._compactions.consider(catalog, request.table)
         return rows

@@ -9,15 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql import datasource as spark_sources
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega, connect
@@ -44,7 +36,7 @@ from .workers.user_errors import shorten_errors
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
 
 
-class PravegaDataSource(DataSource):
+class PravegaDataSource(spark_sources.DataSource):
     """Reads and writes a stream without a catalog, by `spark.read` and `df.write`.
 
     Where this package is installed, Spark finds it by the name `pravega`. The stream may be `name$type`, for its events
@@ -82,7 +74,7 @@ class PravegaDataSource(DataSource):
             return make_full_schema(table, resolve_read(o.resolve, table, self.options))
 
     @shorten_errors
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> spark_sources.DataSourceReader:
         """Plan the scan; raises the errors of `plan_scan`."""
         options = self._read_options()
         with connect(read_client_config(options)) as pravega:
@@ -91,7 +83,7 @@ class PravegaDataSource(DataSource):
             return opened.plan_scan(ScanRequest(schema)).reader
 
     @shorten_errors
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> spark_sources.DataSourceWriter:
         """Begin the transaction of one `df.write`."""
         if overwrite:
             raise self._describe_refusal("mode('overwrite')")
@@ -117,7 +109,7 @@ class PravegaDataSource(DataSource):
                 insert.abort()
                 raise
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> spark_sources.DataSourceStreamReader:
         """Return a reader whose first answer is the error that says what streams need.
 
         Spark loses errors that are raised here.
@@ -125,7 +117,7 @@ class PravegaDataSource(DataSource):
         return _RefusedReader(self._describe_refusal("readStream without the adapter's jar"))
 
     @shorten_errors
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> spark_sources.DataSourceStreamWriter:
         """Raise the error that says what streams need."""
         raise self._describe_refusal("writeStream without the adapter's jar")
 
@@ -140,7 +132,7 @@ class PravegaDataSource(DataSource):
         return UnsupportedOperationError(describe_refusal(statement, "/".join(texts) or "a stream"))
 
 
-class _RefusedReader(DataSourceStreamReader):
+class _RefusedReader(spark_sources.DataSourceStreamReader):
     def __init__(self, error: UnsupportedOperationError) -> None:
         self._error = error
 
@@ -148,7 +140,7 @@ class _RefusedReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:
         raise self._error
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+    def read(self, partition: spark_sources.InputPartition) -> Iterator[tuple[Any, ...]]:
         raise self._error
 
 
@@ -160,7 +152,7 @@ class TransactionalWriter(InsertWriter):
         self._epoch = epoch
 
     @shorten_errors
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[spark_sources.WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible at once."""
         with connect(self._spec.config) as pravega:
             insert, reports = self._insert(pravega), [one for one in messages if isinstance(one, InsertMessage)]
@@ -170,7 +162,7 @@ class TransactionalWriter(InsertWriter):
                 commit_epoch(insert, reports, self._epoch)
 
     @shorten_errors
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[spark_sources.WriterCommitMessage | None]) -> None:
         """Give the transaction up. Raises nothing, because that would hide why Spark aborts."""
         with connect(self._spec.config) as pravega:
             clean_up(self._insert(pravega).abort)

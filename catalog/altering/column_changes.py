@@ -10,16 +10,9 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Var
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.core import spark_types
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import EditedColumn, list_parts, replace_parts
-from pyspark_pravega.formats.core.spark_types import (
-    ELEMENT,
-    FLOATING_POINT,
-    VALUE,
-    WHOLE_NUMBERS,
-    can_hold_number,
-    list_fields,
-)
 from pyspark_pravega.formats.core.spark_visitor import join_path
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
@@ -40,7 +33,7 @@ COLUMN_CHANGES: Mapping[str, str] = {
 _OF_PARTS = ("UpdateColumnType", "UpdateColumnNullability")
 """The changes that apply to the elements of an array, or the values of a map, as a whole."""
 
-_NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
+_NUMBERS = [kind() for kind in (*spark_types.WHOLE_NUMBERS, *spark_types.FLOATING_POINT)]
 
 
 def edit_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
@@ -61,7 +54,7 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
         return True
     old: DataType | None = table.schema
     for name in change.column:
-        parts = () if old is None else list_fields(old)
+        parts = () if old is None else spark_types.list_fields(old)
         old = next((part.dataType for part in parts if part.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
@@ -76,7 +69,7 @@ def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructF
         if column.changed:
             changed.append(here)
         elif column.parts is not None and column.source is not None:
-            changed += list_changed_names(column.parts, list_fields(before[column.source].dataType), here)
+            changed += list_changed_names(column.parts, spark_types.list_fields(before[column.source].dataType), here)
     gone = before.keys() - {column.source for column in edited}
     return [*changed, *(join_path(path, name) for name in sorted(gone))]
 
@@ -98,7 +91,7 @@ def _edit_within(columns: Sequence[EditedColumn], change: TableChange, depth: in
 
 def _check_part(change: TableChange, names: Sequence[str]) -> None:
     """Raise UnsupportedOperationError for what cannot be changed in elements of arrays or in maps."""
-    if names[0] in (ELEMENT, VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
+    if names[0] in (spark_types.ELEMENT, spark_types.VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
         return
     raise UnsupportedOperationError(
         f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}. The elements of an array and "
@@ -206,7 +199,9 @@ def _check_wider(name: str, old: DataType, new: DataType) -> None:
 
 
 def _list_wider_types(number: DataType) -> list[str]:
-    return [wider.simpleString() for wider in _NUMBERS if wider != number and can_hold_number(wider, number)]
+    return [
+        wider.simpleString() for wider in _NUMBERS if wider != number and spark_types.can_hold_number(wider, number)
+    ]
 
 
 def is_wider(old: DataType, new: DataType) -> bool:
@@ -215,4 +210,4 @@ def is_wider(old: DataType, new: DataType) -> bool:
         return True
     if isinstance(old, VarcharType):
         return new == StringType() or (isinstance(new, VarcharType) and new.length >= old.length)
-    return can_hold_number(new, old)
+    return spark_types.can_hold_number(new, old)

@@ -76,7 +76,7 @@ class CommitEpoch(CommitInsert):
 
 @dataclass(frozen=True)
 class BeginKeyedWrite:
-    """An `InsertBegun` without handle: rows of a table whose keys identify rows will be removed, replaced or inserted.
+    """An `InsertBegun` without a handle: rows will be removed, replaced or inserted by the keys that identify them.
 
     `schema` describes the new rows; it has no columns if there are none.
     """

@@ -14,15 +14,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
+from pyspark_pravega.sql import identifiers
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import (
-    MAX_SCOPE_NAME,
-    hyphenate,
-    hyphenate_table,
-    is_internal,
-    quote_all,
-    replace_hyphens,
-)
 
 from ..protocol.table_requests import Identifier
 from .catalogs import Catalog
@@ -74,11 +67,13 @@ def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
             f"{catalog.name}.<namespace>. A namespace is a Pravega scope."
         )
     if len(namespace) > 1:
-        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
-    if len(namespace[0]) > MAX_SCOPE_NAME:
+        raise ScopeNotFoundError(
+            f"There is no namespace {identifiers.quote_all(namespace)}: a namespace is one Pravega scope."
+        )
+    if len(namespace[0]) > identifiers.MAX_SCOPE_NAME:
         raise ScopeNotFoundError(
             f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
-            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
+            f"that of a Pravega scope at most {identifiers.MAX_SCOPE_NAME}."
         )
     return spell_for_pravega(catalog, namespace[0])
 
@@ -86,7 +81,7 @@ def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
 def check_scope_exists(catalog: Catalog, namespace: Sequence[str], scope: str) -> None:
     """Raise ScopeNotFoundError unless the scope that a namespace means exists."""
     if not catalog.pravega.controller.scope_exists(scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+        raise ScopeNotFoundError(f"There is no scope {identifiers.quote_all(namespace)}.")
 
 
 def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
@@ -96,10 +91,10 @@ def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Str
 
 def spell_table_for_pravega(catalog: Catalog, name: str) -> str:
     """Return the name of the stream that a table's name means."""
-    return spell_for_pravega(catalog, name, hyphenate_table)
+    return spell_for_pravega(catalog, name, identifiers.hyphenate_table)
 
 
-def spell_for_pravega(catalog: Catalog, name: str, spell: Callable[[str], str] = hyphenate) -> str:
+def spell_for_pravega(catalog: Catalog, name: str, spell: Callable[[str], str] = identifiers.hyphenate) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
     other = spell(name)
     return other if other != name and _is_spelled_for_sql(catalog) else name
@@ -107,8 +102,8 @@ def spell_for_pravega(catalog: Catalog, name: str, spell: Callable[[str], str] =
 
 def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return the names of scopes or streams as SQL spells them, without Pravega's own."""
-    spelled = replace_hyphens if _is_spelled_for_sql(catalog) else str
-    return sorted(spelled(name) for name in names if not is_internal(name))
+    spelled = identifiers.replace_hyphens if _is_spelled_for_sql(catalog) else str
+    return sorted(spelled(name) for name in names if not identifiers.is_internal(name))
 
 
 def name_table(catalog: Catalog, table: StreamTable) -> str:

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark_pravega import errors
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.consumers.consumer import list_foreign_groups
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import (
-    InvalidNameError,
-    KeyValueTableNotFoundError,
-    ScopeNotEmptyError,
-    ScopeNotFoundError,
-    UnsupportedOperationError,
-    format_count,
-    shorten,
-)
+from pyspark_pravega.errors import format_count, shorten
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_refusal
@@ -63,7 +56,7 @@ def find_default_namespace(catalog: Catalog) -> list[str]:
 def has_namespace(catalog: Catalog, namespace: Sequence[str]) -> bool:
     try:
         scope = resolve_scope(catalog, namespace)
-    except ScopeNotFoundError:
+    except errors.ScopeNotFoundError:
         return False
     # Pravega fails for an empty name, which CREATE NAMESPACE refuses later.
     return scope != "" and catalog.pravega.controller.scope_exists(scope)
@@ -91,7 +84,7 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
     Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for a location or a collation.
     """
     if len(namespace) > 1:
-        raise InvalidNameError(
+        raise errors.InvalidNameError(
             f"The namespace {quote_all(namespace)} has {len(namespace)} parts, but a namespace is one Pravega scope. "
             f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
         )
@@ -100,7 +93,7 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
     scope = resolve_scope(catalog, namespace)
     for key, clause in _REFUSED.items():
         if key in properties:
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 describe_refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace))
             )
     kept = {key: value for key, value in properties.items() if key != _SPARK_SETS}
@@ -118,11 +111,13 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
     """
     scope = _find_scope(catalog, namespace)
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be changed.")
+        raise errors.UnsupportedOperationError(
+            f"The scope {quote_all(namespace)} belongs to Pravega and cannot be changed."
+        )
     for change in changes:
         if change.property in _REFUSED:
             statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
-            raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace)))
+            raise errors.UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace)))
     properties = {change.property: change.value for change in changes}
     if properties.get("comment") == "":
         properties["comment"] = None  # Spark passes this for IS NULL too
@@ -149,7 +144,9 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     scope = resolve_scope(catalog, namespace)
     controller = catalog.pravega.controller
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be dropped.")
+        raise errors.UnsupportedOperationError(
+            f"The scope {quote_all(namespace)} belongs to Pravega and cannot be dropped."
+        )
     streams = controller.list_streams(scope)
     visible = [name for name in streams if not is_internal(name)]
     tables = controller.list_key_value_tables(scope)
@@ -158,14 +155,14 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     views = list_names(catalog, scope) if kept else []
     merged = merged_tables.list_names(catalog, scope) if kept else []
     if not cascade and (visible or others or views or merged):
-        raise ScopeNotEmptyError(
+        raise errors.ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} has {format_count(len(visible), 'stream')}, "
             f"{format_count(len(others), 'key-value table')}, {format_count(len(merged), 'table')} of several streams "
             f"and {format_count(len(views), 'view')}. Drop them first, or use DROP NAMESPACE ... CASCADE."
         )
     groups = list_foreign_groups(catalog.pravega, scope, streams)
     if groups:
-        raise UnsupportedOperationError(
+        raise errors.UnsupportedOperationError(
             f"The scope {quote_all(namespace)} has reader groups of other clients: {shorten(', '.join(groups))}. Drop "
             "them first, with the program that made them or with Pravega's own tools."
         )
@@ -178,7 +175,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     left = [name for name in controller.list_streams(scope) if not is_internal(name)]
     left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
     if left:
-        raise ScopeNotEmptyError(
+        raise errors.ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} was emptied, but others have created {shorten(', '.join(left))} "
             "meanwhile. Drop it again if these may go too."
         )
@@ -196,5 +193,5 @@ def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
     for name in tables:
         try:
             catalog.pravega.controller.delete_key_value_table(scope, name)
-        except KeyValueTableNotFoundError:
+        except errors.KeyValueTableNotFoundError:
             continue  # each of our own is made only when it is first needed

@@ -8,14 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from pyspark_pravega.datasource.changes.conflicts import (
-    Conflict,
-    Isolation,
-    StatementReads,
-    check_conflicts,
-    check_still_without,
-    find_ends_without,
-)
+from pyspark_pravega.datasource.changes import conflicts
+from pyspark_pravega.datasource.changes.conflicts import Conflict, Isolation, StatementReads
 from pyspark_pravega.datasource.changes.current_rows import plan_current_rows
 from pyspark_pravega.datasource.insert.change_task import KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
@@ -121,7 +115,7 @@ class _Checks:
         created = _join(one.created for one in reports)
         if statement.conflict is Conflict.FAIL and len(created):
             with prefix_table(self._catalog, statement.table):
-                self._ends = find_ends_without(open_rows(self._catalog, statement.table), created)
+                self._ends = conflicts.find_ends_without(open_rows(self._catalog, statement.table), created)
 
     def check(self, reports: Sequence[InsertMessage]) -> None:
         """Raise ConcurrentChangeError or DuplicateKeyError if others have changed what the statement depends on."""
@@ -130,11 +124,11 @@ class _Checks:
         with prefix_table(self._catalog, table):
             read = open_rows(self._catalog, table)
             if self._ends is not None:
-                check_still_without(read, self._ends, _join(one.created for one in reports))
+                conflicts.check_still_without(read, self._ends, _join(one.created for one in reports))
             if reads is not None:
-                check_conflicts(read, reads, _join(one.keys for one in reports), isolation)
+                conflicts.check_conflicts(read, reads, _join(one.keys for one in reports), isolation)
             for ends in (one.ends for one in reports if one.ends is not None):
-                check_conflicts(read, StatementReads(ends, None), np.zeros(0), Isolation.SERIALIZABLE)
+                conflicts.check_conflicts(read, StatementReads(ends, None), np.zeros(0), Isolation.SERIALIZABLE)
 
 
 def _join(keys: Iterable[KeyPositions | None]) -> KeyPositions:

@@ -27,7 +27,7 @@ from ..retry import FirstContact, retry
 from ..stream import Stream
 from ..tls import find_server_name_override, is_tls, load_grpc_root_certificates, speak_tls
 from .controller_pb2 import DESCRIPTOR
-from .errors import Purpose, Right, has_hung_up, make_controller_error
+from .failures import Purpose, Right, has_hung_up, make_controller_error
 
 _log = logging.getLogger(__name__)
 

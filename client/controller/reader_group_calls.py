@@ -14,7 +14,7 @@ from ..stream import Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .channel import ControllerCalls, name_scope_resource, remind_of_nothing_else
-from .errors import Purpose
+from .failures import Purpose
 from .messages import make_stream_cut_message, make_stream_info
 from .scope_calls import make_scope_not_found_error
 

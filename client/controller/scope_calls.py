@@ -14,7 +14,7 @@ from ..cancellation import sleep
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
 from .channel import ROOT_RESOURCE, ControllerCalls, describe_lost_reply, name_scope_resource, remind_of_nothing_else
-from .errors import Purpose, Right
+from .failures import Purpose, Right
 from .messages import decode_ranges
 
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.25, 2.0

@@ -18,7 +18,7 @@ from .channel import (
     name_scope_resource,
     remind_of_nothing_else,
 )
-from .errors import Purpose
+from .failures import Purpose
 from .messages import decode_configuration, encode_configuration, make_stream_cut_message, make_stream_info
 from .scope_calls import make_scope_not_found_error
 

@@ -20,17 +20,18 @@ from ..segments.failures import SegmentAddress, make_segment_not_found_error
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, make_key_value_table_stream
 from ..wire import commands as wire
-from ..wire import table_replies as replies
+from ..wire import table_replies
 from ..wire.replies import ErrorMessage, Reply
+from ..wire.table_replies import TableEntriesRead, TableEntry, TableKey, TableKeysRead
 from .partitions import PAGE, PartitionSize, TablePartitions, find_next_start
 
 if TYPE_CHECKING:
     from ..controller.controller import Controller
 
 T = TypeVar("T")
-PageT = TypeVar("PageT", replies.TableEntriesRead, replies.TableKeysRead)
+PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
 
-_CONFLICTS = (replies.TableKeyBadVersion, replies.TableKeyDoesNotExist)
+_CONFLICTS = (table_replies.TableKeyBadVersion, table_replies.TableKeyDoesNotExist)
 """The replies to a write if an entry has another version."""
 
 ANY = wire.ANY_VERSION
@@ -141,10 +142,10 @@ class KeyValueTable:
                     entries[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
         return [entries.get(key) for key in keys]
 
-    def _read(self, partition: int, keys: Sequence[bytes]) -> Sequence[replies.TableEntry]:
+    def _read(self, partition: int, keys: Sequence[bytes]) -> Sequence[TableEntry]:
         make = partial(wire.read_table, keys=keys)
-        reply = self._request(partition, Access.READ, "read", make, replies.TableRead, keys=keys)
-        assert isinstance(reply, replies.TableRead)
+        reply = self._request(partition, Access.READ, "read", make, table_replies.TableRead, keys=keys)
+        assert isinstance(reply, table_replies.TableRead)
         return reply.entries
 
     def put(self, key: bytes, value: bytes, version: int = ANY) -> int:
@@ -173,10 +174,10 @@ class KeyValueTable:
                     f"most {MAX_VALUE_BYTES:,} are allowed"
                 )
         keys = [key for key, _, _ in writes]
-        entries = [replies.TableEntry(key, version, value) for key, value, version in writes]
+        entries = [TableEntry(key, version, value) for key, value, version in writes]
         make = partial(wire.update_table_entries, entries=entries)
-        reply, repeated = self._write("write to", make, keys, replies.TableEntriesUpdated, *_CONFLICTS)
-        if isinstance(reply, replies.TableEntriesUpdated):
+        reply, repeated = self._write("write to", make, keys, table_replies.TableEntriesUpdated, *_CONFLICTS)
+        if isinstance(reply, table_replies.TableEntriesUpdated):
             return list(reply.versions)
         if repeated:
             stored = self.get_many(keys)
@@ -196,9 +197,9 @@ class KeyValueTable:
 
         Raises ConditionalUpdateError if the entry does not have the given version.
         """
-        make = partial(wire.remove_table_keys, keys=[replies.TableKey(key, version)])
-        reply, repeated = self._write("remove from", make, [key], replies.TableKeysRemoved, *_CONFLICTS)
-        if not isinstance(reply, replies.TableKeysRemoved) and not (repeated and self.get(key) is None):
+        make = partial(wire.remove_table_keys, keys=[TableKey(key, version)])
+        reply, repeated = self._write("remove from", make, [key], table_replies.TableKeysRemoved, *_CONFLICTS)
+        if not isinstance(reply, table_replies.TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._make_lost_race_error("removed")
 
     def delete_many(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
@@ -207,11 +208,11 @@ class KeyValueTable:
         Raises ConditionalUpdateError if an entry does not have its version, and none was removed; or if the reply to a
         first attempt was lost, and that attempt has removed them all.
         """
-        gone = list(map(replies.TableKey, keys, [ANY] * len(keys) if versions is None else versions))
+        gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
         make = partial(wire.remove_table_keys, keys=gone)
         conflicts = () if versions is None else _CONFLICTS
-        reply, _ = self._write("remove from", make, keys, replies.TableKeysRemoved, *conflicts)
-        if not isinstance(reply, replies.TableKeysRemoved):
+        reply, _ = self._write("remove from", make, keys, table_replies.TableKeysRemoved, *conflicts)
+        if not isinstance(reply, table_replies.TableKeysRemoved):
             raise self._make_lost_race_error("removed")
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
@@ -227,10 +228,10 @@ class KeyValueTable:
         for page in self._read_all_partitions(self.list_key_pages, first, last):
             yield from (key.key for key in page)
 
-    def pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[replies.TableEntry]]:
+    def pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableEntry]]:
         """Yield the entries of one partition as `entries` does, many at a time."""
         try:
-            for page in self._read_pages(partition, wire.read_table_entries, replies.TableEntriesRead, first, last):
+            for page in self._read_pages(partition, wire.read_table_entries, TableEntriesRead, first, last):
                 yield page.entries
                 first = find_next_start(page) or first
         except LongFrameError:  # the server limits the number of entries in a page, but not their size
@@ -240,11 +241,9 @@ class KeyValueTable:
                     entries = self._retry_if_recreated(partial(self._read, partition, page_keys))
                     yield [entry for entry in entries if entry.version != NOT_EXISTS]
 
-    def list_key_pages(
-        self, partition: int, first: bytes = b"", last: bytes = b""
-    ) -> Iterator[Sequence[replies.TableKey]]:
+    def list_key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
         """Yield the keys of one partition as `pages` does, without the values."""
-        for page in self._read_pages(partition, wire.read_table_keys, replies.TableKeysRead, first, last):
+        for page in self._read_pages(partition, wire.read_table_keys, TableKeysRead, first, last):
             yield page.keys
 
     def sizes(self) -> list[PartitionSize]:
@@ -254,9 +253,9 @@ class KeyValueTable:
     def _sizes(self) -> list[PartitionSize]:
         addresses = [SegmentAddress(self._stream, segment_id) for segment_id in self._partitions.ids()]
         infos = self._store.request_all(
-            addresses, Access.READ, "look up", wire.get_table_info, replies.TableSegmentInfo
+            addresses, Access.READ, "look up", wire.get_table_info, table_replies.TableSegmentInfo
         )
-        sizes = [info for info in map(infos.__getitem__, addresses) if isinstance(info, replies.TableSegmentInfo)]
+        sizes = [info for info in map(infos.__getitem__, addresses) if isinstance(info, table_replies.TableSegmentInfo)]
         return [PartitionSize(info.length - info.start_offset, info.entry_count) for info in sizes]
 
     def segments(self) -> tuple[int, ...]:
@@ -359,8 +358,8 @@ class KeyValueTable:
 
     def _find_refusal(self, address: SegmentAddress, keys: Sequence[bytes], reply: ErrorMessage) -> errors.PravegaError:
         # The segment store only says that an argument is wrong, which nearly always is the length of a key.
-        info = self._store.request(address, Access.READ, "look up", wire.get_table_info, replies.TableSegmentInfo)
-        assert isinstance(info, replies.TableSegmentInfo)
+        info = self._store.request(address, Access.READ, "look up", wire.get_table_info, table_replies.TableSegmentInfo)
+        assert isinstance(info, table_replies.TableSegmentInfo)
         wrong = [key for key in keys if len(key) != info.key_length]
         if wrong:
             return errors.InvalidRowError(

@@ -7,7 +7,7 @@ import struct
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -95,7 +95,7 @@ class SegmentRangeReader:
     `start` and `end` must be borders between events, and `end` must not lie beyond the segment's write offset. `stop`
     may be any offset: events that begin there or later are not wanted, although some may come. The same range always
     gives the same bytes. It needs memory for about three windows, whatever the size of the range, and for twice the
-    largest event.
+    largest event. It reads nothing before the iteration or `begin`.
 
     Moved segments, lost connections and expired tokens are overcome: reading continues after the last byte received.
     The iteration raises DataLossError, which names the bytes lost to truncation; with `fail_on_data_loss=False` it
@@ -118,13 +118,13 @@ class SegmentRangeReader:
     first_bytes: int | None = None
     """For readers that may want only a few events: that many bytes are fetched at first, and nothing ahead of them
     before the reader asks for more."""
-    stop: int | None = None
+    stop: InitVar[int | None] = None
     waited: float = field(default=0.0, init=False)
     """Seconds in which the iteration has waited for bytes."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, stop: int | None) -> None:
         self._address = SegmentAddress(self.stream, self.segment_id, self.transaction)
-        self._stop = self.end if self.stop is None else min(self.stop, self.end)
+        self._stop = self.end if stop is None else min(stop, self.end)
         self._fetching: _Fetching | None = None
         self._fetches: list[SegmentFetch] = []
 

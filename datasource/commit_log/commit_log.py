@@ -42,17 +42,8 @@ from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 
-from .log_table import (
-    TABLE_NAME,
-    ChangeCounts,
-    CommitEntry,
-    CompanionRow,
-    Content,
-    HeadRow,
-    Write,
-    encode_row,
-    write_in_table,
-)
+from . import log_table
+from .log_table import ChangeCounts, CommitEntry, CompanionRow, Content, HeadRow, Write
 from .turns import CommitWatch, Lines, Turn
 from .versions import VersionTable, is_checkpoint
 
@@ -123,7 +114,7 @@ class CommitLog(VersionTable):
         raised instead.
         """
         entry = CommitEntry(transaction, rows, operation, content, changes)
-        enter = partial(write_in_table, self._table, partial(self._enter, entry, companion))
+        enter = partial(log_table.write_in_table, self._table, partial(self._enter, entry, companion))
         try:
             enter() if self._turn is None else self._turn.enter(enter)
         except errors.PermissionDeniedError:
@@ -137,8 +128,8 @@ class CommitLog(VersionTable):
 
     def make_ready(self) -> None:
         """Make the table if it is missing. Raises PermissionDeniedError for a user who may not write the log."""
-        write_in_table(self._table, self._head)
-        self._pravega.tokens.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
+        log_table.write_in_table(self._table, self._head)
+        self._pravega.tokens.token(make_key_value_table_stream(self._stream.scope, log_table.TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()
@@ -266,7 +257,7 @@ class CommitLog(VersionTable):
         }
         if entry.changes is not None:
             record["changes"] = entry.changes
-        return self._replace(head, new, [(self._key(new.version), encode_row(record), ANY), *also])
+        return self._replace(head, new, [(self._key(new.version), log_table.encode_row(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""

@@ -18,15 +18,7 @@ from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.errors import shorten
-from pyspark_pravega.formats.changes.feed import (
-    CREATE,
-    DELETE,
-    READ,
-    UPDATE,
-    ChangeEncoder,
-    RowChanges,
-    list_key_columns,
-)
+from pyspark_pravega.formats.changes import feed
 from pyspark_pravega.formats.core.writing import spread
 
 from ..commit_log.log_table import ChangeCounts
@@ -40,7 +32,7 @@ DELETED_BY = "deleted-by"
 INSERTED, UPDATED, DELETED = "insert", "update", "delete"
 """The adapter's names of what Spark asks for."""
 _NAMED = 10_000  # rows, of whose keys a task reports the texts, so that errors can name one
-_LETTERS = {INSERTED: CREATE, UPDATED: UPDATE, DELETED: DELETE}
+_LETTERS = {INSERTED: feed.CREATE, UPDATED: feed.UPDATE, DELETED: feed.DELETE}
 
 
 class _KeyedRows(TaskRows):
@@ -74,7 +66,7 @@ class _Changes(TaskRows):
 
     def _take(self, batch: pa.RecordBatch) -> None:
         changes = self._read(batch)
-        payloads = cast(ChangeEncoder, self._encoder).encode_changes(changes)
+        payloads = cast(feed.ChangeEncoder, self._encoder).encode_changes(changes)
         is_written = payloads.is_valid()
         rows = _choose_rows(changes).filter(is_written)
         frame_by_place(payloads.drop_null(), self._router.places(rows), len(self._segments), self._find_room)
@@ -88,11 +80,11 @@ class _Changes(TaskRows):
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
-        report.changes = ChangeCounts(*(self._counts[letter] for letter in (CREATE, UPDATE, DELETE)))
+        report.changes = ChangeCounts(*(self._counts[letter] for letter in (feed.CREATE, feed.UPDATE, feed.DELETE)))
         return report
 
     @abstractmethod
-    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+    def _read(self, batch: pa.RecordBatch) -> feed.RowChanges:
         """Return the changes that rows of Spark stand for. Raises InvalidRowError."""
 
 
@@ -101,20 +93,20 @@ class _ChangedRows(_Changes, _KeyedRows):
 
     def __init__(self, spec: InsertSpec, partition: int, output: TaskOutput) -> None:
         super().__init__(spec, partition, output)
-        self._key = list_key_columns(spec.table.settings)
+        self._key = feed.list_key_columns(spec.table.settings)
         self._chars = [name for name in self._key if isinstance(spec.table.schema[name].dataType, CharType)]
         self._created: list[KeyPositions] = []
 
     def _note_letters(self, letters: pa.StringArray) -> None:
         super()._note_letters(letters)
-        self._created.append(self._keys[-1][pc.equal(letters, CREATE).to_numpy(zero_copy_only=False)])
+        self._created.append(self._keys[-1][pc.equal(letters, feed.CREATE).to_numpy(zero_copy_only=False)])
 
     def report(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> InsertMessage:
         report = super().report(finished)
         report.created = np.concatenate([np.zeros(0), *self._created])
         return report
 
-    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+    def _read(self, batch: pa.RecordBatch) -> feed.RowChanges:
         """Return the changes. An update of the key is a deletion and a creation."""
         letters = pa.array([_LETTERS[name] for name in batch.column("operation").to_pylist()], pa.string())
         former = _make_nullable(batch.column("former").flatten()[0])
@@ -124,23 +116,23 @@ class _ChangedRows(_Changes, _KeyedRows):
         fitted = self._fit(pa.RecordBatch.from_struct_array(row.drop_null())).to_struct_array()
         row = spread(fitted, row.is_valid().to_numpy(zero_copy_only=False))
         row = _keep_unpadded(former, row, self._chars)
-        is_moved = pc.equal(letters, UPDATE).to_numpy(zero_copy_only=False) & _differ(former, row, self._key)
+        is_moved = pc.equal(letters, feed.UPDATE).to_numpy(zero_copy_only=False) & _differ(former, row, self._key)
         if not is_moved.any():
-            return RowChanges(letters, former, row)
+            return feed.RowChanges(letters, former, row)
         twice = np.repeat(np.arange(len(letters)), is_moved + 1)
         is_second = np.append(False, twice[1:] == twice[:-1])
         is_first = is_moved[twice] & ~is_second
         letters = letters.take(pa.array(twice))
-        letters = pc.if_else(pa.array(is_first), DELETE, pc.if_else(pa.array(is_second), CREATE, letters))
-        return RowChanges(letters, _take(former, twice, is_second), _take(row, twice, is_first))
+        letters = pc.if_else(pa.array(is_first), feed.DELETE, pc.if_else(pa.array(is_second), feed.CREATE, letters))
+        return feed.RowChanges(letters, _take(former, twice, is_second), _take(row, twice, is_first))
 
 
 class _RepeatedRows(_Changes):
     """Rows that the table has already."""
 
-    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+    def _read(self, batch: pa.RecordBatch) -> feed.RowChanges:
         rows = _make_nullable(batch.to_struct_array())
-        return RowChanges(pa.array([READ] * len(rows)), pa.nulls(len(rows), rows.type), rows)
+        return feed.RowChanges(pa.array([feed.READ] * len(rows)), pa.nulls(len(rows), rows.type), rows)
 
 
 class _RowsAndDeletions(_Changes):
@@ -151,12 +143,12 @@ class _RowsAndDeletions(_Changes):
         columns = [field for field in spec.schema if field.name != self._column]
         super().__init__(replace(spec, schema=StructType(columns)), partition, output)
 
-    def _read(self, batch: pa.RecordBatch) -> RowChanges:
+    def _read(self, batch: pa.RecordBatch) -> feed.RowChanges:
         is_deleted = pc.fill_null(batch.column(self._column), False)
         rows = _make_nullable(self._fit(batch.drop_columns([self._column])).to_struct_array())
         every, gone = np.arange(len(rows)), is_deleted.to_numpy(zero_copy_only=False)
-        letters = pc.if_else(is_deleted, DELETE, CREATE)
-        return RowChanges(letters, _take(rows, every, ~gone), _take(rows, every, gone))
+        letters = pc.if_else(is_deleted, feed.DELETE, feed.CREATE)
+        return feed.RowChanges(letters, _take(rows, every, ~gone), _take(rows, every, gone))
 
 
 class ChangesWriter(InsertWriter):
@@ -220,7 +212,7 @@ def _differ(former: pa.StructArray, row: pa.StructArray, names: Sequence[str]) -
     return differ
 
 
-def _choose_rows(changes: RowChanges) -> pa.RecordBatch:
+def _choose_rows(changes: feed.RowChanges) -> pa.RecordBatch:
     """Return the row of each change: the new one, or the former one if it is deleted."""
     count = len(changes.operations)
     is_gone = changes.after.is_null().to_numpy(zero_copy_only=False)

@@ -18,14 +18,8 @@ from ..changes.changes_offset import check_options
 from ..changes.conflicts import Conflict
 from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
+from ..insert import prepare
 from ..insert.change_task import DELETED_BY, DeletingWriter, KeyedRowsWriter
-from ..insert.prepare import (
-    apply_write_options,
-    find_epoch_of_application,
-    find_marking_column,
-    fit_to_rows,
-    refuse_columns,
-)
 from ..insert.task import InsertWriter
 from ..lake.lake_columns import check_lake_settings
 from ..lake.open_lake import ONLY
@@ -104,10 +98,10 @@ class ChangeTable(TableKind):
         )
 
     def prepare_insert(self, rows: StructType) -> Self:
-        refuse_columns(self.options, f"on {self.stream}, a table of changes", o.STREAM_COLUMN)
+        prepare.refuse_columns(self.options, f"on {self.stream}, a table of changes", o.STREAM_COLUMN)
         if not self.row_key_of(self.table):
-            refuse_columns(self.options, f"on {self.stream}, which has no primary key", o.DELETE_COLUMN)
-        table = apply_write_options(self)
+            prepare.refuse_columns(self.options, f"on {self.stream}, which has no primary key", o.DELETE_COLUMN)
+        table = prepare.apply_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
                 f"The events of stream {table.stream} have schemas of Debezium's envelopes. Other programs register "
@@ -116,11 +110,11 @@ class ChangeTable(TableKind):
         table = apply_statement_settings(table, table.schema, self.options)
         # Repeated tasks must write the same bytes.
         settings = {**table.settings, WRITTEN_AT: str(int(time.time() * 1000))}
-        deleted = find_marking_column(rows, self.options, o.DELETE_COLUMN)
+        deleted = prepare.find_marking_column(rows, self.options, o.DELETE_COLUMN)
         if deleted is not None:
             settings[DELETED_BY] = deleted
             rows = StructType([field for field in rows if field.name != deleted])
-        return replace(self, table=fit_to_rows(replace(table, settings=settings), rows))
+        return replace(self, table=prepare.fit_to_rows(replace(table, settings=settings), rows))
 
     def choose_writer(self, output_mode: str | None = None) -> type[InsertWriter]:
         if DELETED_BY in self.table.settings or output_mode == "complete":
@@ -135,7 +129,7 @@ class ChangeTable(TableKind):
         plain = super().make_plain_writer(rows, epoch)
         if plain is not None:
             self._refuse_unchecked(f"'{self.options.name(o.WRITE_MODE)}'='{self.options.text(o.WRITE_MODE)}'")
-        if find_epoch_of_application(self.options) is not None:
+        if prepare.find_epoch_of_application(self.options) is not None:
             self._refuse_unchecked(f"'{self.options.name(o.TXN_APP_ID)}'")
         return plain
 

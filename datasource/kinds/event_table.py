@@ -21,16 +21,9 @@ from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_r
 from ..lake.lake_columns import check_lake_settings
 from ..lake.open_lake import BELIEVED_SECONDS, open_lake
 from ..positions.snapshot import SegmentSlice
+from ..scan import event_planning
 from ..scan.conditions import Condition
 from ..scan.dead_letter_stream import check_target
-from ..scan.event_planning import (
-    EventSelection,
-    Measured,
-    choose_sharing,
-    look_up_likely_schemas,
-    measure_scan,
-    plan_events,
-)
 from ..scan.event_times import EventTimes
 from ..scan.keyed_segments import find_segments_of_keys
 from ..scan.places import Places, is_about_places
@@ -70,10 +63,10 @@ class EventRows(TableKind):
         `query` identifies the streaming query, even after a restart.
         """
         read, rows = self._read(), WantedRows(columns, counted=True)
-        sharing = choose_sharing(read, rows) if self.options.get(o.UNORDERED) else None
-        selection = EventSelection(query=query, times=times, sharing=sharing)
+        sharing = event_planning.choose_sharing(read, rows) if self.options.get(o.UNORDERED) else None
+        selection = event_planning.EventSelection(query=query, times=times, sharing=sharing)
         lake = open_lake(read, oldest=BELIEVED_SECONDS)
-        return plan_events(read, Measured(slices, lake=lake), rows, selection)
+        return event_planning.plan_events(read, event_planning.Measured(slices, lake=lake), rows, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
         refuse_columns(self.options, f"on {self.stream}, whose rows do not change", o.DELETE_COLUMN)
@@ -87,15 +80,15 @@ class EventRows(TableKind):
 
     def _plan_rows(self, rows: WantedRows) -> PlannedScan:
         read = self._read()
-        schemas = run_in_background(partial(look_up_likely_schemas, read, rows.columns))
-        measured = measure_scan(read, rows.earlier)
-        selection = EventSelection(
+        schemas = run_in_background(partial(event_planning.look_up_likely_schemas, read, rows.columns))
+        measured = event_planning.measure_scan(read, rows.earlier)
+        selection = event_planning.EventSelection(
             schemas=schemas,
             places=Places(rows.choosing) if rows.choosing else None,
             segments=self._segments(measured.slices, rows.conditions),
-            sharing=choose_sharing(read, rows),
+            sharing=event_planning.choose_sharing(read, rows),
         )
-        return plan_events(read, measured, rows, selection)
+        return event_planning.plan_events(read, measured, rows, selection)
 
     def _plan_changes(self, rows: WantedRows) -> PlannedScan:
         check_options(self.options)

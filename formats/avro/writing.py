@@ -17,21 +17,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from ..core import writing
 from ..core.arrow_types import replace_char_types
 from ..core.spark_types import SPARK_TYPE
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import UNITS, check_times
-from ..core.writing import (
-    BINARY,
-    BatchEncoder,
-    Rows,
-    encode_valid_text,
-    find_list_bounds,
-    join_lists,
-    join_parts,
-    make_constant,
-    spread,
-)
+from ..core.writing import Rows
 from . import schema_model as avro
 from .cells import (
     Parts,
@@ -47,7 +38,7 @@ from .recursion.recursive_writing import JsonText
 from .schema_to_spark import list_targets, make_spark_struct
 
 
-class AvroEncoder(BatchEncoder):
+class AvroEncoder(writing.BatchEncoder):
     """Writes rows by a schema text."""
 
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None = None, codec: str = "") -> None:
@@ -84,7 +75,7 @@ class _Record(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         children = array.flatten()
         if not children:
-            return [pa.array([b""] * len(array), BINARY)]
+            return [pa.array([b""] * len(array), writing.BINARY)]
         return [part for number, value in self._fields for part in value.all_parts(children[number], rows)]
 
 
@@ -107,7 +98,7 @@ class _Union(ValueCells):
         present = validity.to_numpy(zero_copy_only=False)
         numbers = pc.if_else(validity, self._number, self._null)
         cells = self._value.write_present(array.drop_null(), rows[present])
-        return [numbers, spread(cells, present).fill_null(make_constant(b""))]
+        return [numbers, writing.spread(cells, present).fill_null(writing.make_constant(b""))]
 
 
 class _Members(ValueCells):
@@ -131,12 +122,12 @@ class _Members(ValueCells):
         parts: Parts = []
         for (branch, value), child, is_set in zip(members, children, set_members, strict=True):
             if is_set.any():
-                cells = join_parts(
+                cells = writing.join_parts(
                     [_write_branch_number(branch), value.write_present(child.drop_null(), rows[is_set])], is_set.sum()
                 )
-                parts.append(spread(cells, is_set).fill_null(make_constant(b"")))
+                parts.append(writing.spread(cells, is_set).fill_null(writing.make_constant(b"")))
         if self._null is not None:
-            parts.append(pc.if_else(pa.array(counts == 0), self._null, make_constant(b"")))
+            parts.append(pc.if_else(pa.array(counts == 0), self._null, writing.make_constant(b"")))
         return parts
 
 
@@ -146,9 +137,9 @@ class _Array(ValueCells):
         self._element = element
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, elements = find_list_bounds(array)
+        offsets, elements = writing.find_list_bounds(array)
         lengths = np.diff(offsets)
-        cells = join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
+        cells = writing.join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
         return _write_block(cells, offsets, lengths)
 
 
@@ -159,18 +150,18 @@ class _Map(ValueCells):
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, entries = find_list_bounds(array)
+        offsets, entries = writing.find_list_bounds(array)
         lengths = np.diff(offsets)
         owners = np.repeat(rows, lengths)
         keys, values = entries.flatten()
         parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
-        return _write_block(join_parts(parts, len(entries)), offsets, lengths)
+        return _write_block(writing.join_parts(parts, len(entries)), offsets, lengths)
 
 
 def _write_block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
     """Write one block of items and the empty block that ends it; for no items, only the empty block."""
-    end = pc.if_else(pa.array(lengths == 0), make_constant(b""), make_constant(b"\0"))
-    return [write_varint_cells(lengths), join_lists(cells, offsets, b""), end]
+    end = pc.if_else(pa.array(lengths == 0), writing.make_constant(b""), writing.make_constant(b"\0"))
+    return [write_varint_cells(lengths), writing.join_lists(cells, offsets, b""), end]
 
 
 WriteParts = Callable[[pa.Array, Rows, ValueCells], Parts]
@@ -189,7 +180,7 @@ class _Leaf(ValueCells):
 
 
 def _write_booleans(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
-    return [pc.if_else(array, make_constant(b"\1"), make_constant(b"\0"))]
+    return [pc.if_else(array, writing.make_constant(b"\1"), writing.make_constant(b"\0"))]
 
 
 def _write_integers(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
@@ -215,11 +206,11 @@ def _write_floating(array: pa.Array, rows: Rows, cells: ValueCells, stored: str)
 
 def _write_bytes(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
     lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-    return [write_varint_cells(lengths), array.cast(BINARY)]
+    return [write_varint_cells(lengths), array.cast(writing.BINARY)]
 
 
 def _write_strings(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
-    return _write_bytes(encode_valid_text(array, cells, rows), rows, cells)
+    return _write_bytes(writing.encode_valid_text(array, cells, rows), rows, cells)
 
 
 def _write_uuids(array: pa.Array, rows: Rows, cells: ValueCells, as_bytes: bool) -> Parts:
@@ -229,7 +220,7 @@ def _write_uuids(array: pa.Array, rows: Rows, cells: ValueCells, as_bytes: bool)
             octets.append(uuid.UUID(text).bytes)
         except ValueError:
             cells.refuse(row, f"'{text[:40]}', which is not a UUID")
-    return [pa.array(octets, BINARY)] if as_bytes else _write_strings(array, rows, cells)
+    return [pa.array(octets, writing.BINARY)] if as_bytes else _write_strings(array, rows, cells)
 
 
 def _write_symbols(array: pa.Array, rows: Rows, cells: ValueCells, enum: avro.Enum, symbols: pa.Array) -> Parts:
@@ -245,7 +236,7 @@ def _write_symbols(array: pa.Array, rows: Rows, cells: ValueCells, enum: avro.En
 def _write_fixed(array: pa.Array, rows: Rows, cells: ValueCells, size: int) -> Parts:
     wrong = pc.binary_length(array).to_numpy() != size
     cells.refuse_first(wrong, rows, f"binary of a length other than the {size} bytes of the schema's fixed")
-    return [array.cast(BINARY)]
+    return [array.cast(writing.BINARY)]
 
 
 def _write_decimals(array: pa.Array, rows: Rows, cells: ValueCells) -> Parts:
@@ -260,7 +251,7 @@ def _write_fixed_decimals(array: pa.Array, rows: Rows, cells: ValueCells, size: 
 
 
 def _write_branch_number(branch: int) -> pa.Scalar:
-    return make_constant(write_varint(branch))
+    return writing.make_constant(write_varint(branch))
 
 
 def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:

@@ -91,9 +91,9 @@ class Leaf(Column):
     """Builds a column of plain values.
 
     `exact` turns one value into one that Arrow takes, or raises Misfit. `fast` converts all values, in place of Arrow,
-    and raises if one does not fit; it must agree with `exact` wherever both succeed. `kinds`: the Python types that can
-    be converted so, None if the parser yields no others. `native` tells the native plans how the native decoder builds
-    the same column; None if it cannot.
+    and raises if one does not fit; it must agree with `exact` wherever both succeed. `kinds`: the Python types that
+    `fast`, or Arrow, converts, None if the parser yields no others. `native` tells the native plans how the native
+    decoder builds the same column; None if it cannot.
     """
 
     exact: Callable[[Any], Any]

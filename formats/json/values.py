@@ -124,11 +124,8 @@ def _make_integer(path: str, data_type: T.DataType) -> Column:
 
 def _make_floating(path: str, data_type: T.DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
-
-    exact, fast = (
-        partial(scalars.read_floating, kind=data_type.simpleString()),
-        partial(scalars.convert_floats, arrow_type=arrow_type),
-    )
+    exact = partial(scalars.read_floating, kind=data_type.simpleString())
+    fast = partial(scalars.convert_floats, arrow_type=arrow_type)
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 

@@ -16,18 +16,10 @@ from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.named_tables import suggest_near_name
 from pyspark_pravega.sql.script import Statement
 
+from . import streaming_insert
 from .checks import read_stream_settings
 from .progress import ProgressDisplay
 from .statement_failures import ScriptFailedError, report_failures, strip_details
-from .streaming_insert import (
-    StreamingInsert,
-    analyze_streaming_insert,
-    build_not_streaming_error,
-    can_end_by_itself,
-    choose_name,
-    parse,
-    start,
-)
 
 LOOK_EVERY = 0.1
 """Seconds between two looks at queries and signals."""
@@ -39,7 +31,7 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class _Running:
-    insert: StreamingInsert
+    insert: streaming_insert.StreamingInsert
     query: StreamingQuery
     bounded: bool
 
@@ -56,7 +48,7 @@ def has_ended(spark: SparkSession) -> bool:
         return True
 
 
-def _has_same_table(one: _Running, insert: StreamingInsert) -> bool:
+def _has_same_table(one: _Running, insert: streaming_insert.StreamingInsert) -> bool:
     return [part.lower() for part in one.insert.table] == [part.lower() for part in insert.table]
 
 
@@ -95,7 +87,7 @@ class ScriptRunner:
         """
         for statement in self._script:
             with report_failures(statement):
-                parse(self._spark, statement)
+                streaming_insert.parse(self._spark, statement)
                 if statement.is_setting:
                     self._spark.sql(statement.in_place())
                     read_stream_settings(self._spark.conf.getAll)
@@ -171,10 +163,10 @@ class ScriptRunner:
             self._failure = error
 
     def _run_statement(self, statement: Statement) -> None:
-        insert = analyze_streaming_insert(self._spark, statement)
+        insert = streaming_insert.analyze_streaming_insert(self._spark, statement)
         if insert is not None:
             settings = read_stream_settings(self._spark.conf.getAll)
-            name = choose_name(insert, settings)
+            name = streaming_insert.choose_name(insert, settings)
             if same := next((one for one in self._running if one.query.name == name), None):
                 raise InvalidScriptError(
                     f"The statements of lines {same.line} and {statement.line} are both named {name}, and would share "
@@ -189,8 +181,8 @@ class ScriptRunner:
                     "for repetitions of those of the first. Combine the queries with UNION ALL, or give each its own "
                     "table."
                 )
-            query = start(self._spark, insert, settings)
-            self._running.append(_Running(insert, query, can_end_by_itself(insert, settings)))
+            query = streaming_insert.start(self._spark, insert, settings)
+            self._running.append(_Running(insert, query, streaming_insert.can_end_by_itself(insert, settings)))
             self.started.append(statement)
             self._display.message(f"Line {statement.line}: started {name}")
             return
@@ -201,7 +193,7 @@ class ScriptRunner:
         if statement.is_setting:
             read_stream_settings(self._spark.conf.getAll)
         elif result.isStreaming:
-            raise build_not_streaming_error()
+            raise streaming_insert.build_not_streaming_error()
         elif result.columns:
             self._display.message(f"Line {statement.line}: {statement.summary}")
             result.show(MOST_ROWS, truncate=False)

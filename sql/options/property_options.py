@@ -15,6 +15,7 @@ from ..option_types import (
     TABLE,
     TEXT,
     WRITE,
+    WRITES,
     Option,
     SettableAs,
     between,
@@ -32,7 +33,7 @@ FRAMING = Option("framing", optional(one_of("registry", "confluent", "none")), T
 it. `confluent`: with a zero byte and the id of its schema in Confluent's registry; such tables are read only, see
 [Confluent's registry](formats/confluent.md). `none`: an event is the bare document of the table's schema. Not set:
 `registry`, but `none` for `raw`, `text`, `csv` and changes of rows."""
-CODEC = Option("codec", one_of("none", "gzip", "snappy"), SettableAs.CATALOG | PROPERTY | WRITE, "none")
+CODEC = Option("codec", one_of("none", "gzip", "snappy"), WRITES | PROPERTY, "none")
 """Compression of written events; needs `framing=registry`. Reading recognizes the codec of each event."""
 ROUTING_KEY = Option("routing-key", optional(TEXT), PROPERTY | WRITE)
 """Column whose value is the routing key, or columns and texts put together, such as `concat(upper(site), '/', sensor)`:

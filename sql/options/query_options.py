@@ -19,7 +19,6 @@ from ..option_types import (
     WRITE,
     WRITES,
     Option,
-    SettableAs,
     between,
     one_of,
     optional,
@@ -120,13 +119,11 @@ PUSH_DOWN_ROUTING_KEY = Option("push-down-routing-key", BOOLEAN, READS, "true")
 """A scan with conditions on the routing key reads only the segments that can have such a key, if the table has
 `routing-key.of-all-events`; needs `push-down-filters`. `false`: it reads all segments. Lookups by key in remembered
 rows (`current-rows.remembered-in`) need it too."""
-MODE = Option(
-    "mode", one_of("failfast", "permissive", "dropmalformed"), SettableAs.CATALOG | PROPERTY | READ, "failfast"
-)
+MODE = Option("mode", one_of("failfast", "permissive", "dropmalformed"), READS | PROPERTY, "failfast")
 """What happens to an event that cannot be decoded. `failfast`: the query fails and names the event. `permissive`: the
 event becomes a row of nulls, with the reason in `_error` and its bytes in `_raw`. `dropmalformed`: the event is left
 out; Spark's UI shows how many."""
-DEAD_LETTER = Option("dead-letter", optional(TEXT), SettableAs.CATALOG | PROPERTY | READ)
+DEAD_LETTER = Option("dead-letter", optional(TEXT), READS | PROPERTY)
 """Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of the
 result. The stream is a table itself. As a table property: only one in the table's scope, which CREATE TABLE or ALTER
 TABLE makes. Otherwise the query that finds the first such event makes it."""

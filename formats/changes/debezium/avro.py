@@ -43,18 +43,7 @@ from ..feed import AVRO_SCHEMAS, CREATE, DELETE, OWN_CONNECTOR, READ, UPDATE, WR
 from ..native_reader import EnvelopeColumns, EnvelopeReader, NativeEnvelopes, make_native_reader
 from ..newest_schema import SchemasSeen
 from ..placeholders import PlaceholderSearch
-from .avro_writers import (
-    CONFLUENT_HEADER,
-    AvroEnvelopes,
-    ConfluentWriters,
-    OneWriter,
-    Writer,
-    WriterSearch,
-    find_row_schema,
-    is_envelope_type,
-    make_envelope_schema,
-    plan_by_name,
-)
+from . import avro_writers
 from .json import read_change
 from .writing import Envelope, EnvelopeEncoder, check_writable
 
@@ -130,10 +119,10 @@ class DebeziumAvroFormat(AvroFormat):
     any_keys = True
 
     def schema_text(self, layout: Layout, name: str, namespace: str, comment: str | None = None) -> str:
-        return make_envelope_schema(super().schema_text(layout, name, namespace, comment))
+        return avro_writers.make_envelope_schema(super().schema_text(layout, name, namespace, comment))
 
     def spark_schema(self, schema_text: str) -> StructType:
-        return super().spark_schema(find_row_schema(schema_text))
+        return super().spark_schema(avro_writers.find_row_schema(schema_text))
 
     def decoder(self, layout: Layout, resolve: Resolve | None = None) -> Decoder:
         return DebeziumAvroDecoder(layout, resolve)
@@ -146,7 +135,7 @@ class DebeziumAvroFormat(AvroFormat):
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
-        text = find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
+        text = avro_writers.find_row_schema(layout.schema_text or convert_spark_to_avro(layout.columns, "row", ""))
         rows = AvroEncoder(layout.columns, text)
         now = write_varint(int(layout.settings.get(WRITTEN_AT, "0")))
         connector = write_bytes(OWN_CONNECTOR.encode())
@@ -160,13 +149,14 @@ class DebeziumAvroFormat(AvroFormat):
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS]).__getitem__), SchemasSeen()
+        find = avro_writers.ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS]).__getitem__)
+        seen = SchemasSeen()
         reader = _EnvelopeReader(StructType([]), None, settings, find)
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
             for number in reversed(range(len(payloads))):
-                header = payloads[number][: CONFLUENT_HEADER.size]
+                header = payloads[number][: avro_writers.CONFLUENT_HEADER.size]
                 if not header or looked_at[header] == _LAST_OF_SCHEMA:
                     continue
                 _, _, _, source, time, kind = reader.try_change(payloads[number])
@@ -185,14 +175,14 @@ class DebeziumAvroFormat(AvroFormat):
 def is_envelope(format: str, schema_text: str) -> bool:
     """Return whether a schema, with which tables of a format are read, is one of Debezium's envelopes in Avro."""
     try:
-        return format == "avro" and is_envelope_type(avro.parse_avro(schema_text))
+        return format == "avro" and avro_writers.is_envelope_type(avro.parse_avro(schema_text))
     except InvalidSchemaError:
         return False
 
 
 def read_envelope_columns(schema_text: str) -> StructType | None:
     """Return the columns of the rows in such an envelope; None if it has none."""
-    after = Writer.of(schema_text).after
+    after = avro_writers.Writer.of(schema_text).after
     return None if after is None else choose_columns(after)
 
 
@@ -215,13 +205,13 @@ class DebeziumAvroDecoder(BatchDecoder):
             self._find_schema = lambda number: resolve(number).schema_text
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        find: WriterSearch
+        find: avro_writers.WriterSearch
         if writer is not None:
-            find = OneWriter(Writer.of(writer.schema_text))
+            find = avro_writers.OneWriter(avro_writers.Writer.of(writer.schema_text))
         elif self._find_schema is not None:
-            find = ConfluentWriters(self._find_schema)
+            find = avro_writers.ConfluentWriters(self._find_schema)
         elif self._layout.schema_text is not None:
-            find = OneWriter(Writer.of(self._layout.schema_text))
+            find = avro_writers.OneWriter(avro_writers.Writer.of(self._layout.schema_text))
         else:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
@@ -233,7 +223,9 @@ class DebeziumAvroDecoder(BatchDecoder):
 class _EnvelopeReader(EnvelopeReader):
     strips_padding = False
 
-    def __init__(self, schema: StructType, table: StructType | None, settings: Settings, find: WriterSearch) -> None:
+    def __init__(
+        self, schema: StructType, table: StructType | None, settings: Settings, find: avro_writers.WriterSearch
+    ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
         placeholder = self._rules.placeholder
@@ -244,13 +236,13 @@ class _EnvelopeReader(EnvelopeReader):
         yield from self._find.groups(payloads)
 
     def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
-        assert isinstance(kind, Writer)
-        plans = plan_by_name(kind.node, columns.envelope(kind), nullable=False)
-        return AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
+        assert isinstance(kind, avro_writers.Writer)
+        plans = avro_writers.plan_by_name(kind.node, columns.envelope(kind), nullable=False)
+        return avro_writers.AvroEnvelopes(module.Decoder.avro(*plans, list(self.search.texts)))
 
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return the encoding by a schema; without one, by the rules alone."""
-        if not isinstance(kind, Writer):
+        if not isinstance(kind, avro_writers.Writer):
             return SourceEncoding(None, None, self._rules)
         return SourceEncoding(kind.before, kind.after, self._rules)
 

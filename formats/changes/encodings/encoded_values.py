@@ -18,6 +18,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from ...core import columns
 from ...core.arrow_types import find_arrow_type
+from ...core.columns import Column, Problems, Rows
 from ...core.spark_visitor import join_path
 from .kafka_connect_schema import FieldSchema
 from .matrix import Reading, Target, explain_refusal
@@ -49,7 +50,7 @@ class _Image(columns.StructColumn):
         return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
 
-def _make_column(cell: Cell) -> columns.Column:
+def _make_column(cell: Cell) -> Column:
     build = _BUILDERS[cell.target]
     if cell.reading is None:
         return cell.refuse()
@@ -59,7 +60,7 @@ def _make_column(cell: Cell) -> columns.Column:
     return column
 
 
-def _make_array(cell: Cell) -> columns.Column:
+def _make_array(cell: Cell) -> Column:
     assert isinstance(cell.data_type, ArrayType)
     element = cell.part("element", cell.data_type.elementType, cell.schema.element if cell.schema else None)
     return columns.ListColumn(
@@ -67,7 +68,7 @@ def _make_array(cell: Cell) -> columns.Column:
     )
 
 
-def _make_map(cell: Cell) -> columns.Column:
+def _make_map(cell: Cell) -> Column:
     schema = cell.schema
     inner = schema.element if schema is not None else None
     if schema is not None and schema.kind == "struct":
@@ -89,20 +90,20 @@ def _make_entries(cell: Cell, keys: FieldSchema | None, values: FieldSchema | No
     return _EntriesColumn(cell.path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
 
 
-def _make_struct(cell: Cell) -> columns.Column:
+def _make_struct(cell: Cell) -> Column:
     assert isinstance(cell.data_type, StructType)
     members = [columns.StructMember(field.name, _make_member(cell, field), True) for field in cell.data_type.fields]
     return _Image(cell.path, find_arrow_type(cell.data_type), members, dict)
 
 
-def _make_member(cell: Cell, field: StructField) -> columns.Column:
+def _make_member(cell: Cell, field: StructField) -> Column:
     schema = cell.schema
     if schema is not None:
         schema = schema.element if schema.kind == "map" else schema.fields.get(field.name)
     return _make_column(cell.part(field.name, field.dataType, schema))
 
 
-_BUILDERS: Mapping[Target, Callable[[Cell], columns.Column]] = MappingProxyType(
+_BUILDERS: Mapping[Target, Callable[[Cell], Column]] = MappingProxyType(
     {
         Target.BOOLEAN: make_flag_column,
         Target.WHOLE: make_whole_column,
@@ -131,7 +132,7 @@ class _EntriesColumn(columns.MapColumn):
     of_text: _EntriesColumn | None = None
     """The column that builds maps of texts, if their values are read differently."""
 
-    def build(self, values: Sequence[Any], rows: columns.Rows, problems: columns.Problems) -> pa.Array:
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
         if self.of_text is None or not texts.any():
             return self._build_maps(values, rows, problems)
@@ -141,7 +142,7 @@ class _EntriesColumn(columns.MapColumn):
             parts.append(column._build_maps([values[number] for number in places.tolist()], rows[places], problems))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
-    def _build_maps(self, values: Sequence[Any], rows: columns.Rows, problems: columns.Problems) -> pa.Array:
+    def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
@@ -157,14 +158,12 @@ class _EntriesColumn(columns.MapColumn):
             columns.make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type
         )
 
-    def _keys(
-        self, maps: Sequence[_Entries | None], rows: columns.Rows, problems: columns.Problems
-    ) -> tuple[pa.Array, columns.Rows]:
+    def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
         owners = np.repeat(rows, _count_entries(maps))
         return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
 
     def _drop_twins(
-        self, maps: Sequence[_Entries | None], keys: list[Any], rows: columns.Rows, problems: columns.Problems
+        self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
     ) -> list[_Entries | None]:
         """Return the maps with each key once; None for a map with a null key or keys that become equal."""
         kept: list[_Entries | None] = []
@@ -188,7 +187,7 @@ class _EntriesColumn(columns.MapColumn):
         return kept
 
 
-def _count_entries(maps: Sequence[_Entries | None]) -> columns.Rows:
+def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
     return np.fromiter((0 if entries is None else len(entries) for entries in maps), np.int64, len(maps))
 
 

@@ -53,9 +53,8 @@ def make_decimal_column(cell: Cell) -> Leaf:
     def convert_all(values: Sequence[Any]) -> pa.Array:
         if unscaled is None:
             return scalars.convert_decimal_texts(values, arrow_type)
-        return scalars.convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(
-            arrow_type
-        )
+        numbers = [None if value is None else _read_bytes(value) for value in values]
+        return scalars.convert_unscaled(numbers, unscaled).cast(arrow_type)
 
     # Bytes are the unscaled number in Avro, and in JSON the text of a number.
     kinds: frozenset[type] = frozenset((bytes if cell.raw and unscaled is not None else str, _NONE))

@@ -16,15 +16,7 @@ import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ...core.spark_types import (
-    LARGEST_SCHEMA,
-    SPARK_MAP,
-    SPARK_METADATA,
-    SPARK_TYPE,
-    VARIANT,
-    check_types_known,
-    parse_spark_type,
-)
+from ...core import spark_types
 from ...core.spark_visitor import join_path
 from . import schema_model as model
 from .node_rules import NodeRules
@@ -73,8 +65,8 @@ class _Parser:
     def node(self, sources: Sequence[model.SchemaSource], path: str, around: frozenset[int]) -> model.Node:
         """Return the shape of a value that fits all sources; `around` are the schemas around it."""
         self._count += 1
-        if self._count > LARGEST_SCHEMA:
-            raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
+        if self._count > spark_types.LARGEST_SCHEMA:
+            raise InvalidSchemaError(f"the JSON schema stands for more than {spark_types.LARGEST_SCHEMA} columns")
         parts = self._splitter.split(sources, path, around)
         annotations = _read_annotations(sources, parts)
         certain = (self._splitter.types(source.value) for source in sources if not source.unsure)
@@ -92,7 +84,10 @@ class _Parser:
         elif kind is not None and (scalar := _read_scalar(kind, parts)) is not None:
             node = model.Scalar(*scalar, **annotations | {"nullable": nullable})
         if node is None:
-            variant = any(part.value[SPARK_TYPE] == VARIANT for part in parts.select(SPARK_TYPE))
+            variant = any(
+                part.value[spark_types.SPARK_TYPE] == spark_types.VARIANT
+                for part in parts.select(spark_types.SPARK_TYPE)
+            )
             node = model.Anything(possible, variant, **annotations | {"nullable": nullable or not variant})
         self.rules.note(parts, path, node)
         return node
@@ -141,9 +136,9 @@ def _read_annotations(sources: Sequence[model.SchemaSource], parts: model.Parts)
             continue
         if isinstance(value.get("description"), str):
             annotations.setdefault("comment", value["description"])
-        if isinstance(value.get(SPARK_METADATA), dict):
-            annotations.setdefault("metadata", value[SPARK_METADATA])
-        if SPARK_TYPE in value:
+        if isinstance(value.get(spark_types.SPARK_METADATA), dict):
+            annotations.setdefault("metadata", value[spark_types.SPARK_METADATA])
+        if spark_types.SPARK_TYPE in value:
             annotations.setdefault("default", value.get("default"))
     return annotations
 
@@ -222,10 +217,10 @@ def _collect_required(parts: model.Parts) -> set[str]:
 
 def _read_entries_type(parts: model.Parts) -> T.MapType | None:
     """Return the type of a map that is written as a list of entries, if an annotation says so."""
-    for part in parts.select(SPARK_MAP):
-        check_types_known(part.value[SPARK_MAP])
+    for part in parts.select(spark_types.SPARK_MAP):
+        spark_types.check_types_known(part.value[spark_types.SPARK_MAP])
         try:
-            return T.MapType.fromJson(part.value[SPARK_MAP])
+            return T.MapType.fromJson(part.value[spark_types.SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):
             continue  # another program's use of the key
     return None
@@ -239,8 +234,8 @@ def _apply_contains_null(node: model.Node, parts: model.Parts) -> model.Node:
 
 def _read_scalar(name: str, parts: model.Parts) -> tuple[T.DataType, bool] | None:
     """Return the type of plain values, and whether it comes from another program's schema."""
-    for part in parts.select(SPARK_TYPE):
-        own = parse_spark_type(part.value[SPARK_TYPE])
+    for part in parts.select(spark_types.SPARK_TYPE):
+        own = spark_types.parse_spark_type(part.value[spark_types.SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
     if name != "string":

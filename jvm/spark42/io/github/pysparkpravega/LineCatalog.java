@@ -4,15 +4,7 @@ import io.github.pysparkpravega.Requests.LoadChangelog;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Changelog;
-import org.apache.spark.sql.connector.catalog.ChangelogContext;
-import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.Relation;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.TableContext;
-import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** What catalogs have from Spark 4.2 on; loads with options and contexts from 4.3 on. */

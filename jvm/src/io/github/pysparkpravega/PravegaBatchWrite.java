@@ -6,6 +6,7 @@ import io.github.pysparkpravega.Requests.*;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -50,7 +51,7 @@ class PravegaBatchWrite implements BatchWrite {
 
   /** Takes over the transaction that has begun; returns the function of its tasks, which take these rows. */
   PythonTask begin(InsertBegun begun, StructType rows) {
-    insert = begun.insert();
+    insert = Objects.requireNonNull(begun.insert());
     return PythonTask.ofWriter(begun.function(), begun.python(), rows);
   }
 

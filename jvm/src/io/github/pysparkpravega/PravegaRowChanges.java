@@ -65,10 +65,7 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     return new DeltaWriteBuilder() {
       @Override
       public DeltaWrite build() {
-        if (table.takesUpdates()) {
-          return new ByKey(table, info);
-        }
-        return new CountedWrite() {
+        return table.takesUpdates() ? new ByKey(info) : new CountedWrite() {
           @Override
           public DeltaBatchWrite toBatch() {
             return new Changes(info, this);
@@ -131,12 +128,10 @@ final class PravegaRowChanges implements RowLevelOperation, SupportsDelta {
     }
   }
 
-  private static final class ByKey extends CountedWrite implements WriteByKey {
-    private final PravegaTable table;
+  private final class ByKey extends CountedWrite implements WriteByKey {
     private final LogicalWriteInfo info;
 
-    ByKey(PravegaTable table, LogicalWriteInfo info) {
-      this.table = table;
+    ByKey(LogicalWriteInfo info) {
       this.info = info;
     }
 

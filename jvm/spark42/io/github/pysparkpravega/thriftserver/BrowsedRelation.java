@@ -4,13 +4,7 @@ import java.util.Arrays;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.Relation;
-import org.apache.spark.sql.connector.catalog.RelationCatalog;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.TableSummary;
+import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
 /** What a metadata call shows of a table or a view, as Spark's catalogs have both from 4.2 on. */
