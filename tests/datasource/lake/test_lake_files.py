@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,5 +181,20 @@ def test_files_have_the_events_of_one_partition(tmp_path: Path, unit: str, files
     assert load(settings).unit == unit
     assert len(load(settings).find_files(STREAM, [SegmentSlice(0, 0, 7)])[0]) == len(files)
     lake.check_origin(STREAM, unit)
-    with pytest.raises(LakeError, match=f"'lake.partition-by'='{unit}', and the table's property says 'year'"):
-        lake.check_origin(STREAM, "year")
+    other = "day" if unit == "hour" else "hour"
+    told = rf"'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='{other}' \('day' if it is not set\)"
+    with pytest.raises(LakeError, match=told):
+        lake.check_origin(STREAM, other)
+
+
+@pytest.mark.parametrize(("column", "transform"), [("_commit_timestamp", "year"), ("_offset", "bucket[4]")])
+def test_partitions_that_tier_cannot_make(tmp_path: Path, column: str, transform: str) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
+    LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, "none")
+    with load_catalog("lake", **settings).load_table("ns.events").update_spec() as spec:
+        spec.add_field(column, transform, "part")
+    lake, told = load(settings), rf"'{re.escape(transform)}'\)\], .* of one hour or day or month of _commit_timestamp"
+    for act in (lambda: lake.unit, lambda: lake.check_origin(STREAM, "day")):
+        with pytest.raises(LakeError, match=told):
+            act()
