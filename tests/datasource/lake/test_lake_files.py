@@ -27,7 +27,7 @@ from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.lake_reader import LakePartition, plan_lake, read_in_order
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import LakeError
+from pyspark_pravega.errors import InvalidOptionError, LakeError
 
 STREAM = Stream("scope", "events")
 SLICES = [SegmentSlice(segment, *ends) for segment in (0, 1, 2) for ends in ((0, 100), (5, 15), (20, 30))]
@@ -198,3 +198,10 @@ def test_partitions_that_tier_cannot_make(tmp_path: Path, column: str, transform
     for act in (lambda: lake.unit, lambda: lake.check_origin(STREAM, "day")):
         with pytest.raises(LakeError, match=told):
             act()
+
+
+def test_a_catalog_that_cannot_be_opened() -> None:
+    """Its properties may come from confs or the environment."""
+    with pytest.raises(InvalidOptionError, match=r"<name>\.lake\.\*', or PRAVEGA_LAKE if no such conf is set") as error:
+        LakeTable.load(json.dumps({"type": "sql", "uri": "hidden"}), "ns.events")
+    assert "hidden" not in str(error.value)
