@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -30,6 +30,16 @@ _directory_option = click.option(
     show_default="in the user's state directory",
     help="Directory of the cluster; several clusters can run side by side in different ones.",
 )
+
+
+class _Settings(TypedDict):
+    """What `LocalCluster.start` gets from the command."""
+
+    tls: bool
+    auth: bool
+    heap: str
+    storage: Path | None
+    ivy_settings: Path | None
 
 
 @click.group()
@@ -58,7 +68,7 @@ def local() -> None:
     show_envvar=True,
     help="Ivy settings file naming a mirror to fetch the servers from.",
 )
-def start(directory: Path, lake: bool, **settings: Any) -> None:
+def start(directory: Path, lake: bool, **settings: Unpack[_Settings]) -> None:
     """Start the servers and wait until they answer. Servers that run already keep their data."""
     with undo_on_interrupt(), _show_errors():
         cluster = LocalCluster.start(directory, report=_report, **settings)
@@ -149,7 +159,7 @@ def _describe(cluster: LocalCluster) -> None:
     if info.users:
         click.echo(f"users            {', '.join(info.users)} (passwords: {cluster.directory / 'state.json'})")
     if cluster.lake is not None:
-        click.echo(f"lakes            {cluster.lake['uri'].removeprefix('sqlite:///')}")
+        click.echo(f"lakes            {cluster.lake['warehouse'].removeprefix('file://')}")
     click.echo(f"logs             {cluster.logs}")
 
 

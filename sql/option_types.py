@@ -303,13 +303,15 @@ def _parse_json(text: str) -> str:
     return text
 
 
-def _parse_json_object(text: str) -> str:
+def _parse_lake_properties(text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
         value = None
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, dict) or not value or not all(isinstance(one, str) for one in value.values()):
         raise ValueError('expected a JSON object whose values are texts, for example {"type": "rest", "uri": "..."}')
+    if any(key.lower().startswith("lake.") for key in value):
+        raise ValueError("expected names of pyiceberg's properties, such as type: leave their prefix lake. out")
     return text
 
 
@@ -348,7 +350,7 @@ NAMES = OptionType("names, separated by commas", _parse_names)
 SCOPES = OptionType("`true`, `false`, or names of scopes, separated by commas", _parse_scopes)
 PATTERN = OptionType("regular expression", _parse_pattern)
 JSON_TEXT = OptionType("JSON", _parse_json)
-JSON_OBJECT = OptionType("JSON", _parse_json_object)
+LAKE_PROPERTIES = OptionType("JSON", _parse_lake_properties)
 PLUG_IN = OptionType("`module:attribute`", _parse_plug_in)
 PLUG_IN_OR_FILE = OptionType(
     "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)

@@ -132,7 +132,7 @@ class Resolution:
             raise InvalidOptionError(_join_refusals(refused))
         for key, (name, value) in folded.items():
             option = self._declarations[key]
-            text = self._expand(option, value) if use is SettableAs.CATALOG else value
+            text = self._expand(option, value, f"catalog conf '{key}'") if use is SettableAs.CATALOG else value
             type = option.property_type if use is SettableAs.PROPERTY else None
             self._set(option if type is None else replace(option, type=type), name, text, source, use.describe())
 
@@ -144,8 +144,10 @@ class Resolution:
                 if option.key in withheld:
                     self._withheld.add(option.key)
                     continue
-                text = self._environment[option.env]
-                self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
+                text, where = self._environment[option.env], f"environment variable {option.env}"
+                if option.key.endswith("*"):
+                    text = self._expand(option, _parse(option, option.key, text, where), where)
+                self._set(option, option.key, text, Source.ENVIRONMENT, where)
 
     def options(self) -> Options:
         secrets = frozenset(key for key in self._values if self._declarations[key].secret)
@@ -159,23 +161,23 @@ class Resolution:
             self._texts[option.key] = text
             self._sources[option.key] = source
 
-    def _expand(self, option: Option[Any], text: str) -> str:
-        """Read a secret to which the conf only refers, as `${env:NAME}`, because confs are shown and stored."""
+    def _expand(self, option: Option[Any], text: str, where: str) -> str:
+        """Read a secret to which a setting only refers, as `${env:NAME}`, because confs are shown and stored."""
         if not option.secret:
             return text
         if option.key.endswith("*"):
-            texts = {key: self._expand_reference(option.key, one) for key, one in json.loads(text).items()}
+            texts = {key: self._expand_reference(where, one) for key, one in json.loads(text).items()}
             return json.dumps(texts, sort_keys=True)
-        return self._expand_reference(option.key, text)
+        return self._expand_reference(where, text)
 
-    def _expand_reference(self, key: str, text: str) -> str:
+    def _expand_reference(self, where: str, text: str) -> str:
         reference = _VARIABLE.fullmatch(text.strip())
         if reference is None:
             return text
         if not self._environment.get(reference[1]):
             raise InvalidOptionError(
-                f"The catalog conf '{key}' refers to the environment variable {reference[1]}, "
-                "which is not set where the catalog service runs."
+                f"The {where} refers to the environment variable {reference[1]}, which is not set in the process that "
+                "reads it: the catalog service of a driver, or a program without Spark."
             )
         return self._environment[reference[1]]
 

@@ -76,14 +76,14 @@ def scale_stream(call: Call) -> Rows:
     current = pravega.controller.current_segments(stream)
     if not current:
         raise StreamSealedError(f"Stream {stream} is sealed, and has no segments that take events.")
-    sealed, ranges = _plan_scaling(current, number)
+    sealed, ranges = plan_scaling(current, number)
     scaled = bool(sealed) and not call.is_set(DRY_RUN)
     if scaled:
         pravega.controller.scale_stream(stream, sealed, ranges)
     yield len(current), number, len(sealed), len(ranges), scaled
 
 
-def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
+def plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
     """Return the segments to seal and the key ranges of new ones, so that there are `number` equal ones.
 
     Segments that have one of the ranges stay, even if the server has rounded their borders differently.

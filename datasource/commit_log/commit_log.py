@@ -176,7 +176,7 @@ class CommitLog(VersionTable):
                 self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
             else:
                 time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
-            head, self._known = self._head(), None  # others enter until it is published, so it has to be read then
+            head, self._known = self._head(), None  # others still enter, so publishing has to read the queue again
 
     def _bring_to_its_end(
         self, head: HeadRow, tail: Callable[[], StreamCut], watch: CommitWatch, *, overdue: bool

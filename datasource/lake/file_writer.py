@@ -15,16 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField, StructType
 
-from .iceberg import FileIO
-from .lake_columns import OFFSET, TIME
+from .iceberg import UNPARTITIONED, FileIO
+from .lake_columns import OFFSET, TIME, UNITS
 from .lake_files import name_file
 
 _GROUP_BYTES = 64 << 20
 """Bytes of Arrow's memory in a row group: about 128 MB of events as JSON."""
 FILE_BYTES = 128 << 20
 """Bytes of a file after which the next one begins. A file is what one task reads, as Parquet's row groups are large."""
-_UNITS = {"hour": "h", "day": "D", "month": "M"}
-"""The units of time by which lakes may be partitioned, and their names in numpy."""
 FILES = StructType([StructField("file", StringType())])
 """The rows of tasks: a file with its number of rows, as JSON."""
 
@@ -108,9 +106,9 @@ class FileWriter:
 def _number_partitions(times: pa.Array, unit: str) -> npt.NDArray[np.int64]:
     """Return a number for the partition of each time; a missing time has that of a moment before 1970."""
     numbers = times.cast(pa.int64()).fill_null(-1).to_numpy()
-    if unit not in _UNITS:
+    if unit == UNPARTITIONED:
         return np.zeros(len(numbers), np.int64)
-    parts: npt.NDArray[np.int64] = numbers.astype("M8[us]").astype(f"M8[{_UNITS[unit]}]").astype(np.int64)
+    parts: npt.NDArray[np.int64] = numbers.astype("M8[us]").astype(f"M8[{UNITS[unit]}]").astype(np.int64)
     return parts
 
 

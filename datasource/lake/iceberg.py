@@ -22,7 +22,7 @@ from pyspark_pravega.sql import options as o
 from ..positions.lake_history import History
 from ..positions.snapshot import SegmentSlice
 from .lake_catalogs import errors_of_lake, open_catalog
-from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME
+from .lake_columns import OF_PLACE, OFFSET, SEGMENT, TIME, UNITS
 from .lake_files import Expression, LakeFile, is_own_name, list_files, make_expression
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ class LakeTable:
         """Return the unit of time that partitions have, `none` without partitions. Raises LakeError for others."""
         schema, spec = self._table.schema(), self._table.spec()
         parts = [(schema.find_field(part.source_id).name, str(part.transform)) for part in spec.fields]
-        if len(parts) > 1 or any(column != TIME for column, _ in parts):
+        if len(parts) > 1 or any(column != TIME or unit not in UNITS for column, unit in parts):
             raise LakeError(
-                f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of a part of "
-                f"{TIME}. Make that its partition again."
+                f"The lake's table {self.name} has the partitions {parts}, and files of tier are those of one "
+                f"{' or '.join(UNITS)} of {TIME}. Make that its partition again."
             )
         return parts[0][1] if parts else UNPARTITIONED
 
@@ -199,8 +199,8 @@ class LakeTable:
         if self.unit != unit:
             raise LakeError(
                 f"The partitions of the lake's table {self.name} are those of '{o.LAKE_PARTITION.key}'='{self.unit}', "
-                f"and the table's property says '{unit}'. The lake keeps its partitions: set the property to "
-                f"'{self.unit}'."
+                f"and the table has '{o.LAKE_PARTITION.key}'='{unit}' ('{o.LAKE_PARTITION.default}' if it is not set). "
+                f"The lake keeps its partitions: set the property to '{self.unit}'."
             )
 
     def check_complete(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pravega.client.recent import Recent
 from pyspark_pravega.errors import InvalidOptionError, LakeError, PravegaError
+from pyspark_pravega.sql import options as o
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -34,9 +35,8 @@ def open_catalog(settings: str) -> Catalog:
         return catalog
     except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
         raise InvalidOptionError(
-            f"The catalog of the lake cannot be opened ({type(error).__name__}). Correct the confs "
-            "'spark.sql.catalog.<name>.lake.*': they are the properties of one of pyiceberg's catalogs, such as "
-            "'lake.type' and 'lake.uri'."
+            f"The lake's catalog cannot be opened ({type(error).__name__}). Correct 'spark.sql.catalog.<name>.lake.*', "
+            f"or {o.LAKE_CATALOG.env} if no such conf is set: pyiceberg opens it by these, such as 'type' and 'uri'."
         ) from error
 
 

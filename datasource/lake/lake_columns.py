@@ -30,6 +30,8 @@ OF_PLACE: dict[str, tuple[pa.DataType, str]] = {
     TIME: (pa.timestamp("us", "UTC"), "When that version was published."),
 }
 """The columns after those of the table, with their comments. Within a segment, offsets say the order of the events."""
+UNITS = {"hour": "h", "day": "D", "month": "M"}
+"""The units of `TIME` by which lakes may be partitioned, and their names in numpy."""
 _REFUSED = (T.VariantType, T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType)
 
 

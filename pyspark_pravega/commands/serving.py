@@ -107,13 +107,13 @@ def metrics(
     --host says otherwise. Ctrl-C ends it.
     """
     require_extra("metrics", ("prometheus_client",))
-    from pyspark_pravega.catalog.storage.catalogs import Catalog
+    from pyspark_pravega.catalog.storage.catalogs import OF_STATEMENT, Catalog
     from pyspark_pravega.metrics.exporter import Exporter, serve
     from pyspark_pravega.metrics.measurement import measure
     from pyspark_pravega.sql.options import CONTROLLER_URI, resolve
 
     with connect_client(settings) as pravega:
-        catalog = Catalog(settings, pravega)
+        catalog = Catalog({**settings, OF_STATEMENT: "true"}, pravega)  # as `connect` has it, for `ui`
         exporter = Exporter(lambda: measure(catalog, scopes))
         server = serve(exporter, host, port, hosts)
         address = resolve(conf=settings, env=os.environ).require(CONTROLLER_URI)

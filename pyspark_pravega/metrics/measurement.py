@@ -204,8 +204,8 @@ def measure(catalog: Catalog, scopes: Sequence[str]) -> Measurement:
         attempted = map_side_by_side(lambda stream: attempt(read_stream, pravega, stream), of_scope)
         readings = [reading for reading in attempted if reading is not None]
         streams += readings
-        attempted_lakes = [attempt(read_lake, catalog, one.stream) for one in readings if one.has_lake and knows_lakes]
-        lakes += [reading for reading in attempted_lakes if reading is not None]
+        with_lake = [reading.stream for reading in readings if reading.has_lake and knows_lakes]
+        lakes += filter(None, map_side_by_side(lambda stream: attempt(read_lake, catalog, stream), with_lake))
         consumers += attempt(read_consumers, pravega, scope, readings) or []
     queries = attempt(lambda: list_queries(catalog).to_pylist()) or []
     return Measurement(began, time.time() - began, streams, lakes, consumers, queries, dict(unread))

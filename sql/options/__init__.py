@@ -129,7 +129,8 @@ def _list_withheld(options: Options, foreign: Source) -> frozenset[str]:
     """Return the keys whose values in the environment do not count, given what places from `foreign` on say.
 
     The environment's login goes only to servers that the environment or the driver's conf names and trusts. Otherwise
-    a statement that names another address would get it. Nor do tables of other servers say what is read of its lakes.
+    a statement that names another address would get it. The environment's lake does not count either: tables of other
+    servers do not decide what is read of it.
     """
 
     def is_said(kind: tuple[Option[Any], ...]) -> bool:

@@ -7,7 +7,7 @@ from ..option_types import (
     BOOLEAN,
     CONNECTION,
     DURATION,
-    JSON_OBJECT,
+    LAKE_PROPERTIES,
     PLUG_IN,
     PLUG_IN_OR_FILE,
     QUERY,
@@ -98,7 +98,7 @@ server. Whoever may change the queries of a scope decides what such a server run
 QUERIES_LEASE = Option("queries.lease", between(DURATION, "3s", "10min"), START, "15s")
 """How long other drivers leave a streaming query to this one while it gives no sign of life. It gives one every third
 of this time."""
-LAKE_CATALOG = Option("lake.*", optional(JSON_OBJECT), START, env="PRAVEGA_LAKE", secret=True)
+LAKE_CATALOG = Option("lake.*", optional(LAKE_PROPERTIES), START, env="PRAVEGA_LAKE", secret=True)
 """Properties of the catalog of the [lake](history-in-a-lake.md), which pyiceberg gets without the prefix `lake.`:
 `lake.type`, `lake.uri`, `lake.warehouse` and others. A value `${env:NAME}` is read from the environment. The
 environment variable has all of them as JSON, without the prefix; it counts if no conf begins with `lake.`."""

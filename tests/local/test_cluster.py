@@ -132,7 +132,7 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert _processes(directory) == started
     result = _local(directory, "start", "--lake")
     assert (result.returncode, _processes(directory)) == (0, started)
-    assert f"lakes            {directory}/run/lake" in result.stdout
+    assert f"lakes            {directory}/run/lake\n" in result.stdout
     values = dict(line.removeprefix("export ").split("=", 1) for line in _local(directory, "env").stdout.splitlines())
     [settings] = shlex.split(values["PRAVEGA_LAKE"])
     assert load_catalog("lake", **json.loads(settings)).list_namespaces() == []

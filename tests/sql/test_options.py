@@ -326,9 +326,25 @@ def test_properties_of_the_lakes_catalog_are_one_secret() -> None:
     env = {"PRAVEGA_LAKE": '{"type": "sql"}', "TOKEN": "hidden"}
     assert o.resolve(conf={}, env=env).get(o.LAKE_CATALOG) == '{"type": "sql"}'
     assert json.loads(o.resolve(conf=conf, env=env).require(o.LAKE_CATALOG))["type"] == "rest"
-    with pytest.raises(InvalidOptionError, match="expected a JSON object whose values are texts") as error:
-        o.resolve(env={"PRAVEGA_LAKE": '{"token": ["hidden"]}'})
-    assert "hidden" not in str(error.value)
+    env["PRAVEGA_LAKE"] = '{"type": "rest", "token": "${env:TOKEN}"}'
+    assert json.loads(o.resolve(env=env).require(o.LAKE_CATALOG)) == {"type": "rest", "token": "hidden"}
+    with pytest.raises(InvalidOptionError, match="variable PRAVEGA_LAKE refers to the environment variable TOKEN,"):
+        o.resolve(env={"PRAVEGA_LAKE": env["PRAVEGA_LAKE"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"token": ["hidden"]}', "expected a JSON object whose values are texts"),
+        ("hidden", "expected a JSON object whose values are texts"),
+        ("{}", "expected a JSON object whose values are texts"),
+        ('{"lake.token": "hidden"}', "leave their prefix lake. out"),
+    ],
+)
+def test_the_variable_of_the_lake_is_checked(text: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message) as error:
+        o.resolve(env={"PRAVEGA_LAKE": text})
+    assert "PRAVEGA_LAKE" in str(error.value) and "hidden" not in str(error.value)
 
 
 def test_a_lake_is_named_by_the_table_and_left_out_by_a_read() -> None:

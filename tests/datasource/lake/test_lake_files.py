@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.lake_reader import LakePartition, plan_lake, read_in_order
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import LakeError
+from pyspark_pravega.errors import InvalidOptionError, LakeError
 
 STREAM = Stream("scope", "events")
 SLICES = [SegmentSlice(segment, *ends) for segment in (0, 1, 2) for ends in ((0, 100), (5, 15), (20, 30))]
@@ -180,5 +181,27 @@ def test_files_have_the_events_of_one_partition(tmp_path: Path, unit: str, files
     assert load(settings).unit == unit
     assert len(load(settings).find_files(STREAM, [SegmentSlice(0, 0, 7)])[0]) == len(files)
     lake.check_origin(STREAM, unit)
-    with pytest.raises(LakeError, match=f"'lake.partition-by'='{unit}', and the table's property says 'year'"):
-        lake.check_origin(STREAM, "year")
+    other = "day" if unit == "hour" else "hour"
+    told = rf"'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='{other}' \('day' if it is not set\)"
+    with pytest.raises(LakeError, match=told):
+        lake.check_origin(STREAM, other)
+
+
+@pytest.mark.parametrize(("column", "transform"), [("_commit_timestamp", "year"), ("_offset", "bucket[4]")])
+def test_partitions_that_tier_cannot_make(tmp_path: Path, column: str, transform: str) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
+    LakeTable.create(json.dumps(settings), "ns.events", schema, STREAM, "none")
+    with load_catalog("lake", **settings).load_table("ns.events").update_spec() as spec:
+        spec.add_field(column, transform, "part")
+    lake, told = load(settings), rf"'{re.escape(transform)}'\)\], .* of one hour or day or month of _commit_timestamp"
+    for act in (lambda: lake.unit, lambda: lake.check_origin(STREAM, "day")):
+        with pytest.raises(LakeError, match=told):
+            act()
+
+
+def test_a_catalog_that_cannot_be_opened() -> None:
+    """Its properties may come from confs or the environment."""
+    with pytest.raises(InvalidOptionError, match=r"<name>\.lake\.\*', or PRAVEGA_LAKE if no such conf is set") as error:
+        LakeTable.load(json.dumps({"type": "sql", "uri": "hidden"}), "ns.events")
+    assert "hidden" not in str(error.value)
