@@ -57,7 +57,8 @@ def find_watermarks_end(pravega: Pravega, stream: Stream) -> int:
     """Return where the watermarks of a stream end now, for `read_watermarks`; 0 if it has none."""
     try:
         segment_id, _ = _find_segment(pravega, stream)
-        return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
+        info = pravega.segments.segment_infos(mark_stream(stream), [segment_id]).get(segment_id)
+        return 0 if info is None else info.write_offset
     except StreamNotFoundError:  # made by a server older than watermarks, or dropped
         return 0
 

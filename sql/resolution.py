@@ -81,7 +81,7 @@ class Options:
         return dict(self._texts)
 
     def without_secrets(self) -> Options:
-        """Return the same for tasks, which get no login of a catalog, a registry or a lake."""
+        """Return the same for tasks, which connect by a ClientConfig and need no login of a lake."""
         values, texts = (
             {key: each[key] for key in each if key not in self._secrets} for each in (self._values, self._texts)
         )

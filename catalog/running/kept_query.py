@@ -115,7 +115,7 @@ _DIRECTORY = re.compile(r"(?:file:(?://)?(?=/(?!/[^/])))?((?:[\w+.-]+://[^/]*)?)
 
 def _name_directory(path: str) -> str:
     where, names = _DIRECTORY.fullmatch(path).groups()  # type: ignore[union-attr]  # any text matches
-    return f"{where}{posixpath.normpath(re.sub('^/+', '/', names))}"
+    return f"{where}{posixpath.normpath(re.sub('^/+', '/', names) or '/')}"
 
 
 @dataclass(frozen=True)

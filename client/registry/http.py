@@ -7,9 +7,11 @@ import logging
 import ssl
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -26,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 Parsed = TypeVar("Parsed")
 
-_KEPT = 64
-"""Most idle connections that are kept: many statements may run at the same time, each with several requests."""
+_KEPT, _KEPT_SECONDS = 64, 30.0
+"""Most idle connections that are kept, and for how long: statements at the same time have several requests each."""
 
 _LONGEST_REASON = 300
 """Most characters of the registry's own words in a message."""
@@ -53,9 +55,10 @@ class HttpServer:
         parts = urlsplit(base)
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         self._base = base
-        self._context = context
+        # Without https nothing is verified, and the system's certificates would be read for nothing.
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if context is None else context
         self._lock = threading.Lock()
-        self._idle: list[httpx.HTTPTransport] = []
+        self._idle: list[tuple[float, httpx.HTTPTransport]] = []
         self._busy: set[httpx.HTTPTransport] = set()
         self._closed = False
 
@@ -88,26 +91,29 @@ class HttpServer:
         There is no client above it, which writes a line into the log of the program for each request, and follows
         proxies of the environment: the server belongs to the cluster.
         """
-        # Without https nothing is verified; True would read the system's certificates for nothing.
-        verify = False if self._context is None else self._context
         limits = httpx.Limits(max_connections=1, keepalive_expiry=None)
-        return httpx.HTTPTransport(verify=verify, trust_env=False, limits=limits)
+        return httpx.HTTPTransport(verify=self._context, trust_env=False, limits=limits)
 
     @contextmanager
     def _borrow(self) -> Iterator[httpx.HTTPTransport]:
-        """Yield a transport that no other request uses."""
+        """Yield a transport that no other request uses. Close those that none has used for long."""
+        now = time.monotonic()
         with self._lock:
             if self._closed:
                 raise errors.ClientClosedError("the client is closed; connect again")
-            transport = self._idle.pop() if self._idle else self._make_transport()
+            transport = self._idle.pop()[1] if self._idle else self._make_transport()
             self._busy.add(transport)
+            recent = bisect_left(self._idle, now - _KEPT_SECONDS, key=itemgetter(0))
+            old, self._idle = self._idle[:recent], self._idle[recent:]
+        for _, unused in old:  # the server may have closed its connection, which only a request would notice
+            unused.close()
         try:
             yield transport
         finally:
             with self._lock:
                 self._busy.remove(transport)
                 if keeps := not self._closed and len(self._idle) < _KEPT:
-                    self._idle.append(transport)
+                    self._idle.append((time.monotonic(), transport))
             if not keeps:
                 transport.close()
 
@@ -115,7 +121,7 @@ class HttpServer:
         """Close the connections. Requests that wait for an answer fail, and so do later ones."""
         with self._lock:
             self._closed = True
-            transports = [*self._idle, *self._busy]
+            transports = [*(transport for _, transport in self._idle), *self._busy]
         for transport in transports:
             transport.close()
 
@@ -284,10 +290,8 @@ class RegistryRequests:
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self.endpoint, (time.monotonic() - started) * 1e3)
         if response.status_code in UNAVAILABLE_STATUS:
-            waits = response.headers.get("Retry-After")
             raise errors.ServerUnavailableError(
                 f"{self.kind} at {self.endpoint} answered {response.status_code} ({response.reason_phrase})"
-                + (f"; it asks to wait {waits} s: raise its limit of requests, or 'retry-timeout'" if waits else "")
             )
         if response.is_success:
             return response

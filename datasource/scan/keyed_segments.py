@@ -80,10 +80,10 @@ def find_segments_of_keys(
     keys = list_possible_keys(conditions, key.columns, table.schema)
     if keys is None:
         return None
-    texts = key.texts(keys).cast(pa.string())
     # Versions of Python differ in what some letters beyond ASCII become.
-    is_certain = not any(part.function for part in key.parts) or pc.all(pc.string_is_ascii(texts)).as_py()
-    positions = _find_positions(texts) if is_certain else None
+    letters = [part.texts(keys) for part in key.parts if part.function in ("upper", "lower")]
+    is_certain = all(pc.all(pc.string_is_ascii(texts), min_count=0).as_py() for texts in letters)
+    positions = _find_positions(key.texts(keys).cast(pa.string())) if is_certain else None
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))

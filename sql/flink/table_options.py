@@ -218,7 +218,9 @@ def _translate_confluent(settings: dict[str, str], options: TableOptions, findin
         raise Untranslatable("A table of 'avro-confluent' is only read here, and this one has a 'sink.stream'")
     uri, *others = settings.pop("url", settings.pop("schema-registry.url", "")).split(",")
     if not uri or others:
-        raise Untranslatable("'avro-confluent.url' must be one address of a registry")
+        raise Untranslatable(
+            f"The registry's address in 'avro-confluent.url' is {'one of several' if uri else 'missing'}: name one"
+        )
     for key in ("basic-auth.credentials-source", "basic-auth.user-info"):
         settings.pop(key, None)
     findings.note(

@@ -97,15 +97,18 @@ def test_commands_with_the_lake_of_the_environment(
     program = [sys.executable, "-m", "pyspark_pravega", command, "--port", "0", *arguments]
     environment = {**own, **variables, "PRAVEGA_LAKE": json.dumps(lake)}
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        address = re.match(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-        assert address is not None
-        answer = httpx.get(page := f"{address[0]}/{path.format(scope=scope)}", timeout=60)
-        while "pravega_up 0.0" in answer.text:  # before the first measurement has ended
-            time.sleep(0.1)
-            answer = httpx.get(page, timeout=60)
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
+        try:
+            assert process.stdout is not None
+            address = re.match(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+            assert address is not None
+            answer = httpx.get(page := f"{address[0]}/{path.format(scope=scope)}", timeout=60)
+            while "pravega_up 0.0" in answer.text:  # before the first measurement has ended
+                time.sleep(0.1)
+                answer = httpx.get(page, timeout=60)
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+        finally:
+            process.kill()
     assert answer.status_code == 200
     assert (shows in answer.text) != by_argument
     if command == "ui" and by_argument:

@@ -362,6 +362,9 @@ def test_connections_serve_many_threads_and_end_with_their_client(
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: registry.groups(), range(40)))
     assert 1 <= len(opened) <= 4 and all(connection.fileno() != -1 for connection in opened)
+    monkeypatch.setattr("pyspark_pravega.client.registry.http._KEPT_SECONDS", 0.0)
+    registry.groups()
+    assert sum(connection.fileno() != -1 for connection in opened) == 1
     registry.close()
     assert all(connection.fileno() == -1 for connection in opened)
 

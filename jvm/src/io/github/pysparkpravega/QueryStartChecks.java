@@ -63,12 +63,13 @@ final class QueryStartChecks extends Rule<LogicalPlan> {
           path -> path.getName().matches(Pattern.quote(checkpoint.getName()) + "\\.until-\\d+"))) {
         Path copy = new Path(moved.getPath().toString().replaceFirst("\\.until-(\\d+)$", ".new-$1"));
         if (files.exists(copy)) {
-          if (files.listStatus(checkpoint).length == 0) {
+          if (files.exists(checkpoint) && files.listStatus(checkpoint).length == 0) {
             files.delete(checkpoint, false); // Spark has just made it
           }
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "The checkpoint "
-              + checkpoint + " does not exist, because a call of restore_savepoint was cut off. Repeat the call, or"
-              + " rename " + moved.getPath() + " to go on without it. For a new query, delete " + copy + ".", null));
+              + checkpoint + " has no query, because a call of restore_savepoint was cut off. Repeat the call, or"
+              + " rename " + moved.getPath() + " to it to go on without the savepoint."
+              + " For a new query, delete " + copy + ".", null));
         }
       }
     } catch (AccessDeniedException | AccessControlException e) {
