@@ -208,7 +208,7 @@ def test_a_restore_that_was_cut_off_between_its_two_moves(warming: Warming) -> N
     checkpoint.rename(moved)
     refusal = warming.refused(lambda: warming.run(3))
     assert f"{checkpoint} has no query, because a call of restore_savepoint was cut off" in refusal
-    assert f"rename file:{moved} to go on" in refusal and f"delete file:{copy}." in refusal
+    assert f"rename file:{moved} to it to go on without the savepoint" in refusal and f"delete file:{copy}." in refusal
     assert not checkpoint.exists()
     moved.rename(checkpoint)
     warming.measure(6)
