@@ -52,7 +52,7 @@ def main() -> None:
                 if kind == "without a join":
                     return events
                 options = {} if kind == "looked up" else {"lookup-keys.max": "0"}
-                return events.join(spark.read.options(**options).table(table), "id")
+                return events.hint("broadcast").join(spark.read.options(**options).table(table), "id")
 
             took: defaultdict[str, list[float]] = defaultdict(list)
             counts: defaultdict[str, int] = defaultdict(int)
