@@ -47,7 +47,7 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
     private final boolean transactional;
     private List<InternalRow> changes = new ArrayList<>();
     private long bytes;
-    private final UnsafeProjection projection = UnsafeProjection.create(task.input());
+    private UnsafeProjection projection; // of the first row: many tasks of a statement that changes few rows have none
 
     Writer(PythonTask task, boolean transactional, int partition) {
       super(task, partition);
@@ -75,6 +75,9 @@ record KeyedWriters(PythonTask task, boolean transactional) implements DeltaWrit
       change[1] = id;
       if (change.length > 2) {
         change[2] = row;
+      }
+      if (projection == null) {
+        projection = UnsafeProjection.create(task.input());
       }
       UnsafeRow kept = projection.apply(new GenericInternalRow(change)).copy();
       changes.add(kept);
