@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
@@ -78,12 +77,9 @@ def find_segments_of_keys(
     if not all(table.schema[name].dataType.simpleString() in _HASHED_TYPES for name in key.columns):
         return None
     keys = list_possible_keys(conditions, key.columns, table.schema)
-    if keys is None:
+    if keys is None or not key.is_certain(keys):
         return None
-    # Versions of Python differ in what some letters beyond ASCII become.
-    letters = [part.texts(keys) for part in key.parts if part.function in ("upper", "lower")]
-    is_certain = all(pc.all(pc.string_is_ascii(texts), min_count=0).as_py() for texts in letters)
-    positions = _find_positions(key.texts(keys).cast(pa.string())) if is_certain else None
+    positions = _find_positions(key.texts(keys).cast(pa.string()))
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))

@@ -26,12 +26,13 @@ from .table_settings import TableSettings
 _KEY_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType)
 """The types whose values have a unique text."""
 _FUNCTIONS: Mapping[str, Callable[[str], str]] = {
-    # As in Spark, "ß" becomes "SS"; Arrow's own function leaves it. Each version of Python knows the letters of another
-    # Unicode, and Spark those of its library.
     "upper": str.upper,
     "lower": str.lower,
     "trim": lambda text: text.strip(" "),
 }
+"""What a key may make of a text. As in Spark, "ß" becomes "SS"; Arrow's own function leaves it."""
+_OF_LETTERS = ("upper", "lower")
+"""Those that depend on the version of Unicode, and so on that of Python, for letters beyond ASCII."""
 _TOKEN = re.compile(
     rf"""\s*(?:(?P<call>(?:{"|".join(_FUNCTIONS)})\s*\(\s*(?:[^\W\d]\w*|`(?:[^`]|``)+`)\s*\))"""
     r"""|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>[^'\\]*)'|(?P<sign>\|\||[(),]))\s*""",
@@ -101,6 +102,11 @@ class RoutingKey:
     def columns(self) -> list[str]:
         """Return the names of the columns in it, each once."""
         return list(dict.fromkeys(part.column for part in self.parts if part.column is not None))
+
+    def is_certain(self, batch: pa.RecordBatch) -> bool:
+        """Return whether every version of Python makes the same keys of these rows."""
+        texts = [part.texts(batch) for part in self.parts if part.function in _OF_LETTERS]
+        return all(pc.all(pc.string_is_ascii(each), min_count=0).as_py() for each in texts)
 
     def is_same(self, other: RoutingKey) -> bool:
         """Return whether two keys differ in the case of their columns' names at most."""

@@ -45,13 +45,7 @@ class TableSettings:
     """The texts of the properties that apply to scans."""
 
 
-OF_LAKE: tuple[o.Option[Any], ...] = (
-    o.LAKE,
-    o.LAKE_KEEP,
-    o.LAKE_PARTITION,
-    o.TIER_MIN_BYTES,
-    o.TIER_INTERVAL,
-)
+OF_LAKE: tuple[o.Option[Any], ...] = (o.LAKE, o.LAKE_KEEP, o.LAKE_PARTITION, o.TIER_MIN_BYTES, o.TIER_INTERVAL)
 """Table properties about the lake of a table."""
 READING: tuple[o.Option[Any], ...] = (o.MODE, o.DEAD_LETTER, *OF_LAKE)
 """Table properties that are no traits of the format: they apply to scans and to the lake."""
