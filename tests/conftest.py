@@ -29,7 +29,7 @@ from tests.interop.kafka_connect import KafkaConnect
 from tests.interop.postgres import run_postgres
 from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
-from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
+from tests.spark_fixtures import ended, functions_left, quick_spark, secure_spark, spark
 from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
 from tests.without_servers import WithoutServers
 
@@ -276,6 +276,12 @@ def _sweeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeper]:
     yield sweeper
     # Servers of this run are gone soon.
     sweeper.close(all=named("PRAVEGA_CONTROLLER_URI") is not None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _functions_are_dropped() -> Iterator[None]:
+    yield
+    assert functions_left() == [], "other tests share the session and list its functions"
 
 
 @pytest.fixture(autouse=True)

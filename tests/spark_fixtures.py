@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -52,6 +54,24 @@ def secure_spark(spark: SparkSession, secure_cluster: ClusterInfo) -> SparkSessi
 def quick_spark(spark: SparkSession, quick_cluster: ClusterInfo) -> SparkSession:
     """The session, with the catalog `quick` on a cluster with quick retention and watermarks beside `pravega`."""
     return configure(SparkSession.builder, catalog="quick", **_settings(quick_cluster)).getOrCreate()
+
+
+@contextmanager
+def registered(spark: SparkSession, name: str, function: Any, returned: str | None = None) -> Iterator[None]:
+    """Register a function of SQL for some statements; other tests share the session, and list its functions."""
+    spark.udf.register(name, function, returned)
+    try:
+        yield
+    finally:
+        spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+
+
+def functions_left() -> list[str]:
+    """List the functions that tests have left in the session that they share."""
+    session = SparkSession._instantiatedSession
+    if session is None or ended() is not None:
+        return []
+    return [name for (name,) in session.sql("SHOW USER FUNCTIONS IN spark_catalog.default").collect()]
 
 
 def ended() -> str | None:

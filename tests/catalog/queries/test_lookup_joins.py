@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.spark_fixtures import registered
+
 MACHINES = 3000
 PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
@@ -233,7 +235,6 @@ def test_streams_that_are_more_than_columns_and_conditions(
     enrichment: Enrichment, source: str, kind: str, passes: int, most: int
 ) -> None:
     """The rows are those of a join of batches. No expression fails for a row that a function keeps out."""
-    enrichment.spark.udf.register("warmer", udf(lambda temp: temp + 1, "double", useArrow=False))
     stream = enrichment.spark.sql("SELECT * FROM STREAM {measured}".format(**enrichment.names))
     stream.dropDuplicates().createOrReplaceTempView("once")
     text = KEYED.replace("{kind}", kind).replace("{source}", source.removeprefix(HINTED))
@@ -241,7 +242,8 @@ def test_streams_that_are_more_than_columns_and_conditions(
         text = text.replace("SELECT", f"SELECT {HINTED}")
     if kind in ("LEFT SEMI", "LEFT ANTI"):
         text = text.replace("m.allowed", "s.id", 1)
-    with enrichment.running(text) as query:
+    warmer = udf(lambda temp: temp + 1, "double", useArrow=False)
+    with registered(enrichment.spark, "warmer", warmer), enrichment.running(text) as query:
         enrichment.measure("('de', 2, 97), ('xx', 9, 1), (NULL, 1, 5), ('de', 4, 12)")
         rows = query.rows()
         enrichment.spark.table(enrichment.names["measured"]).createOrReplaceTempView("once")

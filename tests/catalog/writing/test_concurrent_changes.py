@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 
 from tests.catalog.writing.test_row_changes import create, history, rows
 from tests.processes import descendants, running
+from tests.spark_fixtures import registered
 
 
 class Gate:
     """A function of SQL that waits in a task until it is opened: what a statement reads is fixed by then."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.waits, self.opened = folder / "waits", folder / "opened"
         waits, opened = str(self.waits), str(self.opened)
 
@@ -31,7 +32,7 @@ class Gate:
                 time.sleep(0.02)
             return value
 
-        spark.udf.register("gate", gate)
+        self.function = gate
 
     def wait(self, statement: Future[Any]) -> None:
         while not self.waits.exists():
@@ -39,11 +40,17 @@ class Gate:
             time.sleep(0.02)
 
 
+def with_gate(spark: SparkSession, folder: Path) -> Iterator[Gate]:
+    """Give statements the function `gate`, and open the gate afterwards."""
+    gate = Gate(folder)
+    with registered(spark, "gate", gate.function):
+        yield gate
+        gate.opened.touch()
+
+
 @pytest.fixture
 def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
-    gate = Gate(spark, tmp_path)
-    yield gate
-    gate.opened.touch()
+    yield from with_gate(spark, tmp_path)
 
 
 CONFLICTS = [

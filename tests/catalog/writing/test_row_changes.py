@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.storage.test_secrets import catalog_of
+from tests.spark_fixtures import registered
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables-that-change.md"
 COLUMNS = "id BIGINT NOT NULL, name STRING, city STRING, credit DECIMAL(10,2)"
@@ -383,9 +384,8 @@ def test_a_task_that_is_killed_after_it_has_written_a_part(spark: SparkSession, 
             os._exit(1)
         return id + 1
 
-    spark.udf.register("fail_once", fail_once, "bigint")
-    spark.sql(f"UPDATE {table} SET n = fail_once(id)")
+    with registered(spark, "fail_once", fail_once, "bigint"):
+        spark.sql(f"UPDATE {table} SET n = fail_once(id)")
     found = spark.sql(f"SELECT count(*), count(DISTINCT id), sum(n - id) FROM {table}").first()
     assert tuple(found) == (50_000, 50_000, 50_000)
     assert history(spark, table) == [("INSERT", 50_000), ("UPDATE", 50_000)]
-    spark.sql("DROP TEMPORARY FUNCTION fail_once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.catalog.writing.test_concurrent_changes import Gate
+from tests.catalog.writing.test_concurrent_changes import Gate, with_gate
 from tests.catalog.writing.test_row_changes import create, history, rows
 
 OPTIONS = {"format": "debezium-json", "primary-key": "customer"}
 
 
 @pytest.fixture
-def gate(spark: SparkSession, tmp_path: Path) -> Gate:
-    return Gate(spark, tmp_path)
+def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
+    yield from with_gate(spark, tmp_path)
 
 
 def make_orders(spark: SparkSession, scope: str) -> str:
