@@ -83,7 +83,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
         settings = read_table_settings(options)
         bad_events = read_bad_event_rule(options, stream)
         settings = _check(loaded, settings)
-        _check_lake(catalog, loaded, settings)
+        _check_lake(catalog, loaded, settings, options.get(o.LAKE_PARTITION))
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
             tagged = replace(settings.configuration, tags=loaded.configuration.tags)
             settings = replace(settings, configuration=tagged)
@@ -141,13 +141,16 @@ def _is_unlike_files(change: TableChange) -> bool:
     return change.kind == "RenameColumn" or change.property == "default" or change.kind == "UpdateColumnDefaultValue"
 
 
-def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings) -> None:
-    """Raise UnsupportedOperationError if a table would lose a lake that may have events which the stream lacks."""
+def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, unit: str) -> None:
+    """Refuse to part a table from a lake with events that the stream lacks, and to change the partitions of a lake."""
     stream, name = loaded.table.stream, loaded.stored.get(o.LAKE.key)
-    if name in (None, settings.scan_properties.get(o.LAKE.key)):
+    is_kept = name == settings.scan_properties.get(o.LAKE.key)
+    if name is None or (is_kept and unit == loaded.stored.get(o.LAKE_PARTITION.key, o.LAKE_PARTITION.default)):
         return
-    lake = LakeTable.load(require_catalog(catalog.open_table(loaded.table), str(name)), str(name))
-    if lake is None or lake.history is None or lake.history.cut.stream != stream:
+    lake = LakeTable.load(require_catalog(catalog.open_table(loaded.table), name), name)
+    if is_kept and lake is not None:
+        lake.check_origin(stream, unit)
+    if is_kept or lake is None or lake.history is None or lake.history.cut.stream != stream:
         return
     head = catalog.pravega.controller.head(stream).positions
     if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -133,6 +134,9 @@ def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str],
     assert tier(spark, table).rows == 1
 
 
+UNSET = "UNSET TBLPROPERTIES ('lake.partition-by')"
+
+
 @pytest.mark.parametrize("unit", ["hour", "none"])
 def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: str, unit: str, tmp_path: Path) -> None:
     """Reads, compactions and truncations do not depend on them, and they stay as the lake's table has them."""
@@ -147,11 +151,16 @@ def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: 
     truncate(spark, table, 4)
     assert ids(spark.table(table)) == sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(500))
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='month')")
-    told = f"those of 'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='month' ('day' if"
-    assert told in fails(lambda: tier(spark, table), "PRAVEGA_LAKE_FAILED")
+    for change, other in (("SET TBLPROPERTIES ('lake.partition-by'='month')", "month"), (UNSET, "day")):
+        told = f"those of 'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='{other}' ('day' if"
+        assert told in fails(partial(spark.sql, f"ALTER TABLE {table} {change}"), "PRAVEGA_LAKE_FAILED")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='{unit}', 'comment'='c')")
+    with load_lake(lake, table).update_spec() as spec:
+        spec.add_field("id", "identity", "by_id")
+    assert "Make that its partition again" in fails(lambda: tier(spark, table), "PRAVEGA_LAKE_FAILED")
     assert ids(spark.table(table)) == list(range(500)), "reads do not mind"
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='{unit}')")
+    with load_lake(lake, table).update_spec() as spec:
+        spec.remove_field("by_id")
     assert tier(spark, table).rows == 100
 
 
