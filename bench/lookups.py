@@ -4,8 +4,8 @@
 
 The table has four segments, and its rows are remembered. Each round appends events with as many different keys to a
 stream, and each of three queries, one by one, takes them in one micro-batch: without a join; joined by a lookup; joined
-with the lookup switched off, so that the micro-batch reads the whole table. Before some rounds a row of the table
-changes. Printed are the medians of the milliseconds of a micro-batch, of all rounds but the first two.
+with `push-down-routing-key` = `false`, so that the micro-batch reads the whole table. Before some rounds a row of the
+table changes. Printed are the medians of the milliseconds of a micro-batch, of all rounds but the first two.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
                 events = spark.readStream.table(source)
                 if kind == "without a join":
                     return events
-                options = {} if kind == "looked up" else {"lookup-keys.max": "0"}
+                options = {} if kind == "looked up" else {"push-down-routing-key": "false"}
                 return events.hint("broadcast").join(spark.read.options(**options).table(table), "id")
 
             took: defaultdict[str, list[float]] = defaultdict(list)
