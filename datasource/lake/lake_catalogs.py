@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _CATALOGS: Recent[str, Any] = Recent(16)
+_OPENING = threading.Lock()
 
 
 def open_catalog(settings: str) -> Catalog:
@@ -27,11 +29,11 @@ def open_catalog(settings: str) -> Catalog:
             "run."
         ) from None
 
-    def load() -> Catalog:
-        return load_catalog("lake", **json.loads(settings))
-
     try:
-        catalog: Catalog = _CATALOGS.get(settings, load)
+        catalog: Catalog | None = _CATALOGS.find(settings)
+        if catalog is None:
+            with _OPENING:  # metrics ask for many lakes at once, and each opening makes connections
+                catalog = _CATALOGS.get(settings, lambda: load_catalog("lake", **json.loads(settings)))
         return catalog
     except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
         raise InvalidOptionError(

@@ -6,9 +6,12 @@ import json
 import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +23,7 @@ from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.lake.file_writer import FileWriter, NewFiles, read_rows
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
+from pyspark_pravega.datasource.lake.lake_catalogs import open_catalog
 from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.lake_files import name_file
 from pyspark_pravega.datasource.positions.lake_history import History
@@ -205,3 +209,21 @@ def test_a_catalog_that_cannot_be_opened() -> None:
     with pytest.raises(InvalidOptionError, match=r"<name>\.lake\.\*', or PRAVEGA_LAKE if no such conf is set") as error:
         LakeTable.load(json.dumps({"type": "sql", "uri": "hidden"}), "ns.events")
     assert "hidden" not in str(error.value)
+
+
+def test_threads_at_once_open_a_catalog_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = json.dumps({"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"})
+    opened, barrier = list[str](), Barrier(8)
+
+    def load_and_note(name: str, **properties: str) -> Any:
+        opened.append(name)
+        return load_catalog(name, **properties)
+
+    def open_together(_: int) -> Any:
+        barrier.wait()
+        return open_catalog(settings)
+
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", load_and_note)
+    with ThreadPoolExecutor(8) as threads:
+        catalogs = list(threads.map(open_together, range(8)))
+    assert opened == ["lake"] and all(one is catalogs[0] for one in catalogs)
