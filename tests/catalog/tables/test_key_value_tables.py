@@ -28,6 +28,7 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.errors import InvalidNameError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
+from tests.spark_fixtures import registered
 
 PAGE = Path(__file__).parents[3] / "docs" / "key-value-tables.md"
 
@@ -388,13 +389,13 @@ def test_writing_again_changes_nothing(spark: SparkSession, cluster: ClusterInfo
         return 1
 
     more = functions.udf(one_more, "int", useArrow=False)
-    spark.udf.register("one_more", more)
-    try:
+    with registered(spark, "one_more", more):
         # No task sees what the statement has written: neither one that runs again, nor one that goes on reading.
         spark.sql(f"UPDATE {table} SET square = square + one_more(n)")
-        expected = [(n, square + 1) for n, square in expected]
-        assert rows(spark, f"SELECT * FROM {table}") == expected
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    expected = [(n, square + 1) for n, square in expected]
+    assert rows(spark, f"SELECT * FROM {table}") == expected
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
         texts = f"pravega.`{scope}`.texts"
         spark.sql(
             f"CREATE TABLE {texts} USING pravega TBLPROPERTIES ({properties}) "
@@ -404,7 +405,6 @@ def test_writing_again_changes_nothing(spark: SparkSession, cluster: ClusterInfo
         assert rows(spark, f"SELECT count(*), max(n) FROM {texts}") == [(12000, 11999)]
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-        spark.sql("DROP TEMPORARY FUNCTION one_more")
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(8, marks=pytest.mark.long)])

@@ -21,10 +21,8 @@ from pyspark_pravega.client.consumers.consumer import lies_before
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.local.state import ClusterInfo
-from tests.catalog.writing.test_concurrent_changes import Gate, gate
+from tests.catalog.writing.conftest import Gate
 from tests.catalog.writing.test_row_changes import condition, create, deliver_first_row, history, rows
-
-__all__ = ["gate"]
 
 
 def compact(spark: SparkSession, table: str, *, truncate: bool = True) -> Row:

@@ -4,54 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tests.catalog.writing.conftest import Gate
 from tests.catalog.writing.test_row_changes import create, history, rows
 from tests.processes import descendants, running
-from tests.spark_fixtures import registered
-
-
-class Gate:
-    """A function of SQL that waits in a task until it is opened: what a statement reads is fixed by then."""
-
-    def __init__(self, folder: Path) -> None:
-        self.waits, self.opened = folder / "waits", folder / "opened"
-        waits, opened = str(self.waits), str(self.opened)
-
-        def gate(value: str) -> str:
-            Path(waits).touch()
-            while not Path(opened).exists():
-                time.sleep(0.02)
-            return value
-
-        self.function = gate
-
-    def wait(self, statement: Future[Any]) -> None:
-        while not self.waits.exists():
-            assert not statement.done(), statement.result()
-            time.sleep(0.02)
-
-
-def with_gate(spark: SparkSession, folder: Path) -> Iterator[Gate]:
-    """Give statements the function `gate`, and open the gate afterwards."""
-    gate = Gate(folder)
-    with registered(spark, "gate", gate.function):
-        yield gate
-        gate.opened.touch()
-
-
-@pytest.fixture
-def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
-    yield from with_gate(spark, tmp_path)
-
 
 CONFLICTS = [
     # lost update

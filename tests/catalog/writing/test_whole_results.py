@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.catalog.writing.test_concurrent_changes import Gate, with_gate
+from tests.catalog.writing.conftest import Gate
 from tests.catalog.writing.test_row_changes import create, history, rows
 
 OPTIONS = {"format": "debezium-json", "primary-key": "customer"}
-
-
-@pytest.fixture
-def gate(spark: SparkSession, tmp_path: Path) -> Iterator[Gate]:
-    yield from with_gate(spark, tmp_path)
 
 
 def make_orders(spark: SparkSession, scope: str) -> str:
