@@ -149,8 +149,8 @@ def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, 
         return
     lake = LakeTable.load(require_catalog(catalog.open_table(loaded.table), name), name)
     if is_kept and lake is not None:
-        lake.check_origin(stream, unit)
-    if is_kept or lake is None or lake.history is None or lake.history.cut.stream != stream:
+        return lake.check_origin(stream, unit)
+    if lake is None or lake.history is None or lake.history.cut.stream != stream:
         return
     head = catalog.pravega.controller.head(stream).positions
     if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):

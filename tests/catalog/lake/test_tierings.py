@@ -134,9 +134,6 @@ def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str],
     assert tier(spark, table).rows == 1
 
 
-UNSET = "UNSET TBLPROPERTIES ('lake.partition-by')"
-
-
 @pytest.mark.parametrize("unit", ["hour", "none"])
 def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: str, unit: str, tmp_path: Path) -> None:
     """Reads, compactions and truncations do not depend on them, and they stay as the lake's table has them."""
@@ -151,7 +148,8 @@ def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: 
     truncate(spark, table, 4)
     assert ids(spark.table(table)) == sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(500))
     assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
-    for change, other in (("SET TBLPROPERTIES ('lake.partition-by'='month')", "month"), (UNSET, "day")):
+    key = "'lake.partition-by'"
+    for change, other in ((f"SET TBLPROPERTIES ({key}='month')", "month"), (f"UNSET TBLPROPERTIES ({key})", "day")):
         told = f"those of 'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='{other}' ('day' if"
         assert told in fails(partial(spark.sql, f"ALTER TABLE {table} {change}"), "PRAVEGA_LAKE_FAILED")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake.partition-by'='{unit}', 'comment'='c')")
