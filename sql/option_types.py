@@ -177,7 +177,7 @@ def _parse_boolean(text: str) -> bool:
 def _parse_uri(text: str) -> str:
     # The text would end up in messages and logs, so credentials must not hide in it.
     if "@" in text:
-        raise ValueError("a URI must not hold credentials; use security.username and security.password")
+        raise ValueError("a URI must not hold credentials; use security.username, or for Confluent confluent.username")
     return text
 
 

@@ -300,6 +300,9 @@ def test_errors_of_confluents_registry_name_its_option() -> None:
     login = BasicCredentials("key", "s3cret")
     with pytest.raises(InvalidOptionError, match="the 'confluent.registry-uri' address 'ftp://r' is not an http"):
         ClientConfig("tcp://localhost", confluent_uri="ftp://r")
+    with pytest.raises(InvalidOptionError, match="'http://r/x' is not an http.*without a query") as caught:
+        ClientConfig("tcp://localhost", confluent_uri="http://r/x?token=s3cret")
+    assert "s3cret" not in str(caught.value)
     with pytest.raises(
         InvalidOptionError, match="the 'confluent.registry-uri' address 'http://r' would send the login"
     ):

@@ -108,3 +108,9 @@ def test_half_given_or_doubled(conf: dict[str, str], message: str) -> None:
 
 def test_no_secret_is_printed() -> None:
     assert "xyzzy" not in repr(BasicCredentials("u", "xyzzy")) + repr(TokenCredentials("Bearer", "xyzzy"))
+
+
+def test_credentials_in_an_address_are_refused_with_the_option_for_them() -> None:
+    with pytest.raises(InvalidOptionError, match=r"must not hold credentials.*confluent\.username") as caught:
+        resolve(conf=URI | {"confluent.registry-uri": "https://key:xyzzy@r"}, env={})
+    assert "xyzzy" not in str(caught.value)
