@@ -203,7 +203,7 @@ def _parse(path: str, text: str) -> Savepoint:
         _CHECKPOINT,
         column("replaced", StringType(), "where the checkpoint is now that was there before"),
         column("conflict", StringType(), "who has written to the table since"),
-        column("rows_since", LongType(), "that the table has got since, and keeps", nullable=False),
+        column("rows_since", LongType(), "that transactions have written since, and the table keeps", nullable=False),
     ),
     _RIGHTS,
 )

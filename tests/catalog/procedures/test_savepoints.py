@@ -229,7 +229,7 @@ def test_a_query_without_transactions_may_double(warming: Warming) -> None:
             assert warming.save().batch is None
             assert warming.restore().conflict is None
     assert "a writer that leaves no trace in the ledger" in warming.refused(warming.restore)
-    warming.restore(on_conflict="rewind")
+    assert warming.restore(on_conflict="rewind").rows_since == 0  # no transaction wrote the row 6
     warming.run(3, **{"write-mode": "at-least-once"})
     assert warming.written() == [5, 6, 6]
 

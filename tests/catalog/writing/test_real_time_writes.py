@@ -140,13 +140,25 @@ def test_a_row_that_does_not_fit_ends_the_query(
             query.awaitTermination(PATIENCE)
 
 
-def test_a_key_value_table_has_the_last_row_of_each_key(
-    spark: SparkSession, pravega: Pravega, scope: str, rows: DataFrame, tmp_path: Path
+@pytest.mark.parametrize(
+    ("properties", "options"),
+    [
+        pytest.param("'format'='kvtable', 'primary-key'='place(2)'", {}, id="a key-value table"),
+        pytest.param("'format'='debezium-json', 'primary-key'='place'", AT_LEAST_ONCE, id="a table of changes"),
+    ],
+)
+def test_a_table_with_keys_has_the_last_row_of_each(
+    spark: SparkSession,
+    pravega: Pravega,
+    scope: str,
+    rows: DataFrame,
+    tmp_path: Path,
+    properties: str,
+    options: dict[str, str],
 ) -> None:
     name = f"pravega.`{scope}`.last"
-    properties = "'format'='kvtable', 'primary-key'='place(2)'"
     spark.sql(f"CREATE TABLE {name} (place STRING NOT NULL, id BIGINT) TBLPROPERTIES ({properties})")
-    writer = rows.writeStream.outputMode("update").trigger(realTime=LONG)  # type: ignore[call-overload]
+    writer = rows.writeStream.outputMode("update").trigger(realTime=LONG).options(**options)  # type: ignore[call-overload]
     query = writer.option("checkpointLocation", str(tmp_path / "c")).toTable(name)
     try:
         append(pravega, Stream(scope, "sensor"), 0, 100)
