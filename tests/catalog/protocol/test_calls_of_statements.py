@@ -230,3 +230,32 @@ def test_calls_of_a_micro_batch_of_changes(traced: Traced, spark: SparkSession, 
         query.stop()
     assert requests["plan_micro_batch"] == 1 and requests["end_of_micro_batch"]
     assert set(calls) == {"look up", "read table"}
+
+
+def test_calls_of_a_lookup_join(traced: Traced, spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    """The keys go to the service once: it has said before that it needs the names of the files of remembered rows."""
+    events, by_others = f"pravega.`{scope}`.events", f"pravega.`{scope}`.rows"
+    properties = "'format'='debezium-json', 'primary-key'='id', 'scaling.min-segments'='2'"
+    spark.sql(f"CREATE TABLE {events} (id BIGINT) USING pravega")
+    spark.sql(f"CREATE TABLE {by_others} (id BIGINT, n BIGINT) USING pravega TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {by_others} SELECT id, 7 FROM range(1000)")
+    folder = (tmp_path / "rows").as_uri()
+    remembered = f"{traced.catalog}.`{scope}`.rows WITH ('current-rows.remembered-in'='{folder}')"
+    assert traced.run(f"SELECT count(n) FROM {remembered}")[0] == [(1000,)]
+    looked_up: list[tuple[Any, ...]] = []
+    rows = spark.sql(f"SELECT e.id, r.n FROM STREAM {events} e JOIN {remembered} r ON r.id = e.id")
+    query = rows.writeStream.foreachBatch(lambda batch, _: looked_up.extend(map(tuple, batch.collect()))).start()
+
+    def insert_and_look_up() -> None:
+        spark.sql(f"INSERT INTO {events} VALUES (1), (2), (1001)")
+        query.processAllAvailable()
+
+    try:
+        insert_and_look_up()
+        assert sorted(looked_up) == [(1, 7), (2, 7)]
+        spark.sql(f"UPDATE {by_others} SET n = 8 WHERE id = 2")
+        requests, _ = traced.during(insert_and_look_up)
+    finally:
+        query.stop()
+    assert sorted(looked_up) == [(1, 7), (1, 7), (2, 7), (2, 8)]
+    assert requests["plan_scan"] == 3  # to learn whether keys can be looked up, for Spark's plan, and with the keys

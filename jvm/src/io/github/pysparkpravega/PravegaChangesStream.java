@@ -7,7 +7,6 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.classic.SparkSession;
@@ -26,7 +25,7 @@ final class PravegaChangesStream extends PravegaStream {
 
   PravegaChangesStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
     super(table, columns, options, checkpoint);
-    this.rows = table.hasRowKey() ? new RowFiles(folder(), conf()).withFolder() : null;
+    this.rows = table.hasRowKey() ? new RowFiles(folder(), PravegaScan.conf()).withFolder() : null;
   }
 
   private String folder() {
@@ -73,11 +72,8 @@ final class PravegaChangesStream extends PravegaStream {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ColumnarReaders python = PravegaScan.readerFactory(plan.tasks());
-    return rows == null ? python : new RowFiles.Readers(python, folder(), true, new SerializableConfiguration(conf()));
-  }
-
-  private static Configuration conf() {
-    return SparkSession.active().sessionState().newHadoopConf();
+    return rows == null ? python
+        : new RowFiles.Readers(python, folder(), true, new SerializableConfiguration(PravegaScan.conf()));
   }
 
   /**

@@ -44,6 +44,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private List<Condition> ofJoins = List.of();
   private List<String> found;
   private List<String> files;
+  private RowFiles rowFiles;
   private PlannedRead plan;
   private MicroBatchStream stream;
 
@@ -88,24 +89,29 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   }
 
   private synchronized PlannedTasks tasks() {
-    PlannedRead first = plan();
-    RowFiles rows = null;
-    if (first.tasks() == null && first.rows() != null) {
-      try {
-        rows = new RowFiles(first.rows().folder(), conf()).withFolder();
-        files = rows.names();
-      } catch (Exception e) { // Scala's methods throw any
-        throw PravegaException.unchecked(RowFiles.unusable(first.rows().folder(), e));
-      }
-    }
-    plan = complete(first, this::plan);
-    if (rows != null) {
-      plan.rows().obsolete().forEach(rows::forget);
+    list(plan());
+    plan = complete(plan, this::plan);
+    if (rowFiles != null) {
+      plan.rows().obsolete().forEach(rowFiles::forget);
+      rowFiles = null;
     }
     return plan.tasks();
   }
 
-  private static Configuration conf() {
+  /** Lists the files of remembered rows if the scan was planned without them, because its tasks need some. */
+  private void list(PlannedRead planned) {
+    if (planned.tasks() == null && planned.rows() != null) {
+      try {
+        rowFiles = new RowFiles(planned.rows().folder(), conf()).withFolder();
+        files = rowFiles.names();
+        found = List.of(); // the next plan is for tasks
+      } catch (Exception e) { // Scala's methods throw any
+        throw PravegaException.unchecked(RowFiles.unusable(planned.rows().folder(), e));
+      }
+    }
+  }
+
+  static Configuration conf() {
     return SparkSession.active().sessionState().newHadoopConf();
   }
 
@@ -164,9 +170,10 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
         .toArray(NamedReference[]::new);
   }
 
-  /** Plans again, with what Spark has found out about keys since it planned the query. */
+  /** Lets the scan be planned again, with what Spark has found out about keys since it planned the query. */
   @Override
   public synchronized void filter(Predicate[] found) {
+    list(plan());
     every = CatalogV2Util.v2ColumnsToStructType(table.columns());
     ofJoins = Pushdown.describe(found, MOST_TERMS_OF_JOINS);
     plan = null;
