@@ -51,9 +51,10 @@ class Savepoint:
     release: str
     committed_bytes: int
     ledger: Mapping[str, str]
+    content: str = ""  # how many files and bytes the copy of the checkpoint has
 
     def row(self, path: str) -> tuple[object, ...]:
-        return path, *astuple(self)[:-2]
+        return path, *astuple(self)[:-3]
 
     def rows(self) -> dict[str, LedgerRow]:
         return {writer: LedgerRow.read(text.encode()) for writer, text in self.ledger.items()}
@@ -93,7 +94,7 @@ def save(call: Call) -> Acting[Savepoint]:
     row, stream = (yield from find_row(call)), call.find_stream("into")
     query = row.writer.removeprefix(name_writer_of_query(""))
     _check_not_kept_running(call, query)
-    yield from ask(call, DriverStep("claim", query), DriverStep("copy", checkpoint, f"{path}/checkpoint"))
+    _, content = yield from ask(call, DriverStep("claim", query), DriverStep("copy", checkpoint, f"{path}/checkpoint"))
     log, cut, version, size = _measure_end(call)
     ledger = _read_queries(log)  # last: a micro-batch since the copy, which the end may be behind, shows here
     if not row.done or ledger.get(row.writer, row).state != row.state:
@@ -102,8 +103,9 @@ def save(call: Call) -> Acting[Savepoint]:
             "query once more, which finishes the micro-batch, and stop it. Then choose another directory."
         )
     batch, rows = row.epoch if row.writer in ledger else None, {key: ledger[key].value().decode() for key in ledger}
+    into, release = call.require("into"), find_release()
     savepoint = Savepoint(
-        read_clock(), query, batch, call.require("into"), version, cut.to_text(), checkpoint, find_release(), size, rows
+        read_clock(), query, batch, into, version, cut.to_text(), checkpoint, release, size, rows, content
     )
     yield from ask(call, DriverStep("write", f"{path}/{_FILE}", json.dumps(asdict(savepoint))))
     return savepoint
@@ -240,7 +242,13 @@ def restore_savepoint(call: Call) -> Acting[None]:
     reset = partial(reset_query, call.catalog.pravega, stream, log, row, saved.rows().get(writer))
     moment = read_clock()
     new, old = f"{checkpoint}.new-{moment}", f"{checkpoint}.until-{moment}"
-    yield from ask(call, DriverStep("claim", saved.query), DriverStep("copy", f"{path}/checkpoint", new))
+    _, content = yield from ask(call, DriverStep("claim", saved.query), DriverStep("copy", f"{path}/checkpoint", new))
+    has, had = ([int(number) for number in re.findall(r"\d+", each)] for each in (content, saved.content))
+    if any(now < then for now, then in zip(has, had, strict=False)):  # elsewhere it may have checksums too
+        raise InvalidOptionError(
+            f"The savepoint {path} is not whole: its checkpoint has {content}, and had {saved.content}. Name one that "
+            f"has all files; {new} can be deleted."
+        )
     if writer not in ledger:
         reset()  # first: no row would stop a run that begins after the move
     if names:

@@ -116,8 +116,9 @@ class PlannedTasks:
 class DriverStep:
     """What only the driver does for a procedure: `kind` says what with the file or directory `subject`.
 
-    The driver answers a `list` of names, a line each, or the text that it has `read`. It can `write` a text to a new
-    file, `copy` or `move` a directory to the new one in `text`, and `claim` a query, which fails if it runs there.
+    The driver answers a `list` of names, a line each, the text that it has `read`, or how many files and bytes are in a
+    `copy`. It can `write` a text to a new file, `copy` or `move` a directory to the new one in `text`, and `claim` a
+    query, which fails if it runs there.
     """
 
     kind: str

@@ -14,6 +14,16 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from pyspark_pravega.catalog.procedures.procedure import Call, DriverWork
+from pyspark_pravega.catalog.procedures.savepoints import create_savepoint
+from pyspark_pravega.catalog.protocol.service_replies import DriverStep
+from pyspark_pravega.catalog.running.tending import QueryServers
+from pyspark_pravega.catalog.storage.catalogs import Catalog
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.local.state import ClusterInfo
+from tests.catalog.storage.test_secrets import catalog_of
+
 
 class Warming:
     """A table of readings, and a query that writes some of them to another table and notes its checkpoint."""
@@ -338,3 +348,95 @@ def test_a_query_that_runs_is_refused(warming: Warming) -> None:
     finally:
         query.stop()
     assert warming.restore().conflict is None
+
+
+def take_elsewhere(step: DriverStep) -> str:
+    """Take a step as another driver does, in which the query does not run."""
+    path = Path(step.subject)
+    match step.kind:
+        case "list":
+            return "\n".join(sorted(each.name for each in path.iterdir())) if path.exists() else ""
+        case "read":
+            return path.read_text()
+        case "copy":
+            shutil.copytree(path, step.text)
+        case "write":
+            path.write_text(step.text)
+    return ""
+
+
+def test_a_micro_batch_after_the_copy_leaves_no_savepoint(warming: Warming, pravega: Pravega) -> None:
+    """Another driver runs the query; the copy of its checkpoint is older than what the table then has."""
+    warming.measure(5)
+    warming.run(3)
+    into = f"{warming.namespace}.warm"
+    arguments = {"savepoint": warming.savepoint, "checkpoint": warming.checkpoint, "into": into}
+    steps = []
+    with pytest.raises(UnsupportedOperationError, match="runs, or its driver died in a micro-batch"):
+        for work in create_savepoint.act(Call(Catalog({}, pravega), arguments, QueryServers())):
+            assert isinstance(work, DriverWork)
+            work.answers = tuple(map(take_elsewhere, work.steps))
+            steps += [step.kind for step in work.steps]
+            if "copy" in steps:
+                warming.measure(6)
+                warming.run(3)
+    assert steps == ["list", "read", "claim", "copy"]
+    assert warming.call("list_savepoints", directory=str(warming.directory / "savepoints")) == []
+    assert warming.save(savepoint=f"{warming.savepoint}-2").batch == 1
+    assert warming.written() == [5, 6]
+
+
+def test_a_savepoint_that_lacks_files_changes_nothing(warming: Warming) -> None:
+    """As after a copy to another place that was cut off."""
+    warming.measure(5)
+    warming.run(3)
+    warming.save()
+    offsets = Path(warming.savepoint, "checkpoint/offsets/0")
+    text = offsets.read_bytes()
+    offsets.with_name(".0.crc").unlink()  # the checksum of the local file system
+    for left in (None, text[:10]):
+        offsets.unlink(missing_ok=True)
+        if left is not None:
+            offsets.write_bytes(left)
+        refusal = warming.refused(warming.restore)
+        assert f"The savepoint {warming.savepoint} is not whole: its checkpoint has " in refusal
+        assert re.search(rf"{warming.checkpoint}\.new-\d+ can be deleted", refusal)
+        assert Path(warming.checkpoint, "offsets/0").read_bytes() == text
+        assert not list(warming.directory.glob("checkpoint.until-*"))
+    offsets.write_bytes(text)
+    assert warming.restore().conflict is None
+    warming.measure(6)
+    warming.run(3)
+    assert warming.written() == [5, 6]
+
+
+def test_who_may_not_write_the_ledger_moves_nothing(
+    secure_spark: SparkSession, secure_cluster: ClusterInfo, secure_scope: str, tmp_path: Path
+) -> None:
+    """`appender` may write the table, but only read the ledger, and `reader` may write neither."""
+    source, target = f"secure.`{secure_scope}`.source", f"secure.`{secure_scope}`.target"
+    for table in (source, target):
+        secure_spark.sql(f"CREATE TABLE {table} (a INT) USING pravega")
+    secure_spark.sql(f"INSERT INTO {source} VALUES (1), (2)")
+    checkpoint = tmp_path / "checkpoint"
+    writer = secure_spark.readStream.table(source).writeStream.option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).toTable(target).awaitTermination()
+
+    def call(user: str, procedure: str, **more: str) -> list[Row]:
+        name = catalog_of(secure_spark, secure_cluster, user, user, secure_cluster.users[user])
+        arguments = {"savepoint": str(tmp_path / "savepoint"), **more}
+        listed = ", ".join(f"{key} => '{text}'" for key, text in arguments.items())
+        return secure_spark.sql(f"CALL `{name}`.system.{procedure}({listed})").collect()
+
+    saving = {"checkpoint": str(checkpoint), "into": f"`{secure_scope}`.target"}
+    with pytest.raises(PySparkException, match="PRAVEGA_PERMISSION_DENIED.*READ_UPDATE.*target"):
+        call("reader", "create_savepoint", **saving)
+    assert not (tmp_path / "savepoint").exists()
+    call("sink", "create_savepoint", **saving)
+    files = sorted(tmp_path.iterdir())
+    for user, lacks in (("appender", "pyspark-pravega-commits"), ("reader", "target")):
+        with pytest.raises(PySparkException, match=f"PRAVEGA_PERMISSION_DENIED.*READ_UPDATE.*{lacks}"):
+            call(user, "restore_savepoint")
+        assert sorted(tmp_path.iterdir()) == files
+    [restored] = call("sink", "restore_savepoint")
+    assert (restored.conflict, restored.rows_since) == (None, 0)

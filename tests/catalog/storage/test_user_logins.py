@@ -147,6 +147,14 @@ def test_each_user_has_their_own_rights(sessions: Sessions, scope: str) -> None:
             f"into => '{single}', checkpoint => '/tmp/never')",
             "start_query cannot be used with 'security.user-logins'",
         ),
+        *(
+            ("admin", f"CALL pravega.system.{call}", "Savepoints are refused with 'security.user-logins'")
+            for call in (
+                f"create_savepoint(savepoint => '/tmp/never', checkpoint => '/tmp/never', into => '{scope}.single')",
+                "list_savepoints(directory => '/tmp')",
+                "restore_savepoint(savepoint => '/tmp/never')",
+            )
+        ),
     ]
     answers = sessions.run(*((user, statement) for user, statement, _ in asked))
     for (user, statement, wanted), answer in zip(asked, answers, strict=True):

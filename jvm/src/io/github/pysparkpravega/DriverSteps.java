@@ -70,6 +70,7 @@ final class DriverSteps {
           throw new IOException("it has changed meanwhile, or the copy " + target + " is not whole: it had " + before
               + ". If its query is running, stop that first");
         }
+        return before;
       }
       case "move" -> {
         Path target = new Path(step.text());
