@@ -39,14 +39,22 @@ class Copied:
     def run(
         self, change: Callable[[DataFrame], DataFrame] = lambda rows: rows, into: str = "copies", **options: str
     ) -> list[int]:
-        """Take what there is; return the rows that each micro-batch has read. `write_mode` is an option of writing."""
+        """Take what there is; return the rows that each micro-batch has read.
+
+        `write_mode` is an option of writing, and `interval` the trigger in place of one that ends by itself.
+        """
+        interval = options.pop("interval", None)
         write = {"write-mode": options.pop("write_mode")} if "write_mode" in options else {}
         read = {key.replace("_", "-"): text for key, text in options.items()}
         rows = change(self.spark.readStream.options(**read).table(self.name("numbers")))
         writer = rows.writeStream.option("checkpointLocation", str(self.checkpoint)).options(**write)
-        query = writer.trigger(availableNow=True).toTable(self.name(into))
+        writer = writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
+        query = writer.toTable(self.name(into))
         try:
-            assert query.awaitTermination(PATIENCE)
+            if interval is None:
+                assert query.awaitTermination(PATIENCE)
+            else:
+                query.processAllAvailable()
         finally:
             query.stop()
         return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
@@ -70,6 +78,11 @@ def test_limits_triggers_filters_and_computed_columns(copied: Copied) -> None:
     assert copied.rows() == [1, 3, 4, 6, 700]
     [consumer] = copied.spark.table(f"{copied.name('numbers')}.consumers").collect()
     assert (consumer.consumer, consumer.bytes_behind) == ("nightly", 0)
+    copied.insert(8)
+    assert copied.run(interval="0 seconds") == [1]
+    copied.insert(9)
+    assert copied.run() == [1]
+    assert copied.rows() == [1, 3, 4, 6, 8, 9, 700]
 
 
 def test_a_micro_batch_that_was_begun_is_repeated_with_its_end_and_the_new_filter(copied: Copied) -> None:
@@ -161,11 +174,14 @@ def test_another_directory_for_the_checkpoint(copied: Copied) -> None:
     assert copied.rows() == [1, 2, 3]
 
 
-def test_groups_and_shuffle_partitions(copied: Copied) -> None:
-    """Spark keeps the number of partitions that the state has, and refuses a state of other columns."""
+def test_groups_watermarks_and_shuffle_partitions(copied: Copied) -> None:
+    """Spark keeps the number of partitions that the state has, and refuses a state of other columns.
 
-    def count(rows: DataFrame, *more: str) -> DataFrame:
-        timed = rows.selectExpr("id", "timestamp_seconds(id) AS time").withWatermark("time", "1 second")
+    The delay of the watermark is that of each run.
+    """
+
+    def count(rows: DataFrame, *more: str, delay: str = "1 second") -> DataFrame:
+        timed = rows.selectExpr("id", "timestamp_seconds(id) AS time").withWatermark("time", delay)
         return timed.groupBy("time", *more).count().selectExpr("count AS id")
 
     partitions = copied.spark.conf.get("spark.sql.shuffle.partitions")
@@ -178,6 +194,27 @@ def test_groups_and_shuffle_partitions(copied: Copied) -> None:
     finally:
         copied.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     assert copied.rows() == [2, 2]
+    copied.insert(350)
+    copied.run(lambda rows: count(rows, delay="1 minute"))
+    assert copied.rows() == [2, 2]
+    copied.insert(360)
+    copied.run(count)
+    assert copied.rows() == [1, 1, 2, 2]
     with pytest.raises(StreamingQueryException, match="STATE_STORE|state schema"):
         copied.insert(400)
         copied.run(lambda rows: count(rows, "id"))
+
+
+def test_joins(copied: Copied) -> None:
+    """One with a table that is no stream changes nothing; another stream is one source more, which Spark refuses."""
+    copied.insert(1)
+    copied.run()
+    copied.spark.sql(f"INSERT INTO {copied.name('others')} VALUES (2)")
+    copied.insert(2, 3)
+    assert copied.run(lambda rows: rows.join(copied.spark.table(copied.name("others")), "id")) == [2]
+    assert copied.rows() == [1, 2]
+    copied.insert(4)
+    with pytest.raises(StreamingQueryException, match="sources"):
+        copied.run(lambda rows: rows.join(copied.spark.readStream.table(copied.name("others")), "id"))
+    copied.run()
+    assert copied.rows() == [1, 2, 4]

@@ -393,6 +393,12 @@ def test_a_drift_in_event_time_bounds_micro_batches(
         run_available(one.writeStream.foreachBatch(taking(batches, fail_at=1)), tmp_path / "one")
     assert len(run_available(one.writeStream.foreachBatch(taking(batches)), tmp_path / "one")) == 2
     assert batches == {0: rows_of(a=[1]), 1: rows_of(a=[2, 3]), 2: rows_of(a=[4, 5])}
+    batches.clear()
+    with pytest.raises(StreamingQueryException, match="down"):
+        run_available(one.writeStream.foreachBatch(taking(batches, fail_at=0)), tmp_path / "free")
+    free = quick_spark.sql(f"SELECT name FROM STREAM quick.`{quick_scope}`.a")  # the first batch has its former end
+    assert len(run_available(free.writeStream.foreachBatch(taking(batches)), tmp_path / "free")) == 2
+    assert batches == {0: rows_of(a=[1]), 1: rows_of(a=[2, 3, 4, 5])}
 
 
 @pytest.mark.long
