@@ -50,8 +50,9 @@ RATES = (1_000, 50_000)
 """Events a second where latency is measured."""
 SUSTAINED = (100_000, 250_000, 500_000)
 """Events a second where throughput is measured."""
-WARM_SECONDS = 20
-"""How long events come before those that are measured, because the JVM compiles what it runs often."""
+WARM_SECONDS, WARM_RATE = 20, 50_000
+"""How long events come before those that are measured, and how many a second at least, because JVMs compile what they
+run often: at 1,000 a second, servers and Spark would still be interpreting much of it."""
 WARM = 30
 """Warm-up micro-batches, because the JVM compiles what it runs often."""
 LARGE, LARGE_WARM = 1_000_000, 6
@@ -177,7 +178,7 @@ def measure_real_time(run: Run, rates: Sequence[int]) -> None:
         table = f"pravega.`{run.scope}`.`{target}`"
         stream = Stream(run.scope, target)
         with run.query(source, target, real_time=True), Followed(run.pravega, stream) as visible:
-            with run.feed(source, rate, WARM_SECONDS) as feeder:
+            with run.feed(source, max(rate, WARM_RATE), WARM_SECONDS) as feeder:
                 assert feeder.stdout is not None
                 first = int(feeder.stdout.read())
             warm, used = datetime.now().timestamp(), read_processor_seconds(jvm)
