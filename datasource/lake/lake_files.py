@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..positions.snapshot import BEYOND
-from .lake_columns import OFFSET, SEGMENT
+from .lake_columns import ERROR, OFFSET, RAW, SEGMENT
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -24,7 +24,8 @@ _OWN_FILES = "pravega-"
 class LakeFile:
     """A file with offsets from `first` to `last`; if it is `ordered`, those of one segment in their order.
 
-    `segment` is the first one by name, and `last_segment` the last one; None if it is not known.
+    `segment` is the first one by name, and `last_segment` the last one; None if it is not known. `empty` are the
+    columns about bad events that have no value, as in most files.
     """
 
     path: str
@@ -35,6 +36,7 @@ class LakeFile:
     last_segment: str | None
     partition: Any
     bytes: int
+    empty: frozenset[str]
 
 
 def make_expression(name: str, *operands: Any) -> Expression:
@@ -58,6 +60,7 @@ def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
     from pyiceberg.types import PrimitiveType
 
     schema = table.schema()
+    of_bad_events = {schema.find_field(name).field_id: name for name in (ERROR, RAW)}
 
     def find_bound(file: DataFile, column: str, upper: bool) -> Any:
         field, bounds = schema.find_field(column), file.upper_bounds if upper else file.lower_bounds
@@ -65,7 +68,7 @@ def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
         return None if bound is None else from_bytes(cast("PrimitiveType", field.field_type), bound)
 
     for task in table.scan(wanted).plan_files():
-        file = task.file
+        file, nulls = task.file, task.file.null_value_counts or {}
         first, last = (find_bound(file, OFFSET, upper) for upper in (False, True))
         segment, last_segment = (find_bound(file, SEGMENT, upper) for upper in (False, True))
         has_own_name = is_own_name(file.file_path.rpartition("/")[2])
@@ -78,4 +81,5 @@ def list_files(table: Table, wanted: Expression) -> Iterator[LakeFile]:
             last_segment=last_segment,
             partition=file.partition[0] if len(file.partition) else None,
             bytes=file.file_size_in_bytes,
+            empty=frozenset(name for id, name in of_bad_events.items() if nulls.get(id) == file.record_count),
         )

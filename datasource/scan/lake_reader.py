@@ -31,18 +31,22 @@ from .event_plan import EventScanPlan
 from .lake_conditions import translate_conditions
 from .slice_decoder import SliceDecoder
 
-BATCH_ROWS = 32_768
+BATCH_ROWS = 65_536
 
 
 @dataclass
 class LakePartition(InputPartition):
-    """A slice of a segment whose events a lake has, the files with them, and what reads these."""
+    """A slice of a segment whose events a lake has, the files with them, and what reads these.
+
+    `is_whole`: all events of the slice are read, so that their bytes are those of the slice.
+    """
 
     read: SegmentSlice
     files: tuple[LakeFile, ...]
     in_order: bool
     io: FileIO = field(repr=False)
     wanted: WantedInLake | None = None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,18 @@ def plan_lake(
         if not files:
             continue
         parts: list[tuple[SegmentSlice, tuple[LakeFile, ...]]]
+        is_ordered = all(file.ordered for file in files)
         if in_order:
             parts = [(piece, tuple(files))]
-        elif all(file.ordered for file in files):
+        elif is_ordered:
             borders = pairwise([piece.start, *(file.first for file in files[1:]), piece.end])
             parts = [
                 (SegmentSlice(piece.segment_id, *ends), (file,)) for file, ends in zip(files, borders, strict=True)
             ]
         else:
             parts = [(piece, (file,)) for file in files]
-        partitions += [LakePartition(part, chosen, in_order, io, wanted) for part, chosen in parts]
+        is_whole = wanted is None and (in_order or is_ordered)
+        partitions += [LakePartition(part, chosen, in_order, io, wanted, is_whole) for part, chosen in parts]
     return partitions
 
 
@@ -113,19 +119,22 @@ def read_lake(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a slice, as many as the decoder has `left`. Raises LakeError, MalformedEventError."""
     segment = make_segment_name(plan.table.stream, partition.read.segment_id)
-    names = [name for name in plan.schema.names if name in plan.table.schema.names]
+    names = [name for name in plan.schema.names if name in plan.columns.names]
     complete = list(dict.fromkeys([*names, LENGTH, ERROR, RAW, OFFSET, ENCODING]))
-    has_places = partition.in_order or decoder.needs_places
-    columns = complete if has_places else [name for name in complete if name not in (OFFSET, ENCODING)]
+    is_whole = partition.is_whole and decoder.left is None and not plan.few
+    needs_all = partition.in_order or decoder.needs_places
+    columns = complete if needs_all else [*names, ERROR, *([LENGTH] if plan.counted and not is_whole else [])]
     begun = False
     with errors_of_files(plan.table.stream):
         for events in read_in_order(partition, segment, columns):
-            if decoder.fails_on_bad_events and OFFSET not in columns and events.column(ERROR).null_count < len(events):
+            if events.column(ERROR).null_count < len(events) and OFFSET not in columns and decoder.fails_on_bad_events:
                 # This event ends the query, by an error that says where it is.
                 for again in read_in_order(partition, segment, complete):
                     decoder.convert(again, names)
-            if plan.counted:
-                size = pc.sum(events.column(LENGTH)).as_py() + HEADER_BYTES * len(events)
+            if plan.counted and not (begun and is_whole):
+                size = partition.read.end - partition.read.start
+                if not is_whole:
+                    size = pc.sum(events.column(LENGTH)).as_py() + HEADER_BYTES * len(events)
                 yield decoder.report(Counts(slices=0 if begun else 1, bytes=size))
             begun = True
             yield from decoder.convert(events, names)
@@ -172,12 +181,13 @@ def _read_file(
     with partition.io.new_input(file.path).open() as opened:
         fragment = ds.ParquetFileFormat().make_fragment(opened)
         physical = fragment.physical_schema
+        present = set(physical.names) - file.empty
         if partition.wanted is not None and partition.wanted.columns <= set(physical.names):
             conditions.append(partition.wanted.expression)
         scanner = ds.Scanner.from_fragment(
             fragment,
             schema=physical,
-            columns=[name for name in columns if name in physical.names],
+            columns=[name for name in columns if name in present],
             filter=reduce(operator.and_, conditions) if conditions else None,
             batch_size=BATCH_ROWS,
         )
@@ -187,7 +197,7 @@ def _read_file(
 
 
 def _add_missing(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """Add the columns that a file lacks, because it was written before the table had them."""
+    """Add the columns that a file lacks, because it was written before the table had them, or has no values of."""
     if batch.schema.names == list(columns):
         return batch
     arrays = [

@@ -161,8 +161,9 @@ class SegmentScanReader(PlannedReader[EventScanPlan, ScanPartition]):
 
     def batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
-        decoder, left = make_event_decoder(self.plan), self.plan.limit
-        slices = list_slices(partition)
+        slices, left = list_slices(partition), self.plan.limit
+        is_in_lake = all(isinstance(piece, LakePartition) for piece in slices)
+        decoder = None if is_in_lake else make_event_decoder(self.plan)
         with ExitStack() as opened:
             pravega = opened.enter_context(borrow_connection(self.plan.config))
             opened.callback(self.plan.writer_schemas.close)

@@ -45,7 +45,13 @@ class _ChosenEvents:
 
     @classmethod
     def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
-        """Return the events of a lake. They have their bytes if they are changes, or could not be decoded."""
+        """Return the events of a lake. They have their bytes if they are changes, or could not be decoded.
+
+        Without RAW, rows need only their number.
+        """
+        if RAW not in rows.schema.names:
+            nothing = np.zeros(len(rows), np.int64)
+            return cls(EventBuffer(b"", nothing, nothing), 0, None)
         raw = pc.fill_null(rows.column(RAW), b"")
         lengths = rows.column(LENGTH).to_numpy(zero_copy_only=False).astype(np.int64)
         events = replace(EventBuffer.of_arrow(raw), lengths=lengths)
@@ -68,14 +74,18 @@ class _DecodedEvents:
     bad: list[BadEvent]
 
 
+def needs_contents(plan: EventScanPlan) -> bool:
+    """Return whether a scan needs the contents of its events."""
+    mode, requested, names = plan.bad_events.mode, set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
+    decoded = mode == DROPMALFORMED or bool(requested & names) or (mode == PERMISSIVE and "_error" in names)
+    return bool(requested) and decoded
+
+
 def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     """Return the decoder of a scan's events, which slices can share; None if their contents are not needed."""
-    table, mode = plan.table, plan.bad_events.mode
-    requested, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
-    needs_decoder = mode == DROPMALFORMED or bool(requested & names) or (mode == PERMISSIVE and "_error" in names)
-    if not requested or not needs_decoder:
+    if not needs_contents(plan):
         return None
-    decoder = table.make_decoder(plan.columns, plan.writer_schemas)
+    decoder = plan.table.make_decoder(plan.columns, plan.writer_schemas)
     limit_expansion(decoder, plan.max_expansion)
     return decoder
 
@@ -118,7 +128,7 @@ class SliceDecoder:
     @property
     def fails_on_bad_events(self) -> bool:
         """Return whether a bad event ends the query: not if nothing of events is decoded."""
-        return self._plan.bad_events.mode == FAILFAST and self._decoder is not None
+        return self._plan.bad_events.mode == FAILFAST and needs_contents(self._plan)
 
     @property
     def needs_places(self) -> bool:
@@ -160,8 +170,9 @@ class SliceDecoder:
                 return self.convert(rows.filter(pa.array(wanted)), names) if wanted.any() else []
         errors = rows.column(ERROR)
         # Where nothing is decoded, a bad event is a row like others.
-        is_bad = errors.is_valid() if self._decoder is not None else pa.array([], pa.bool_())
-        bad = [BadEvent(index, errors[index].as_py()) for index in np.flatnonzero(is_bad).tolist()]
+        is_bad = errors.null_count < len(rows) and needs_contents(plan)
+        numbers_of_bad = np.flatnonzero(errors.is_valid()).tolist() if is_bad else []
+        bad = [BadEvent(index, errors[index].as_py()) for index in numbers_of_bad]
         if bad and self.fails_on_bad_events:
             raise self._make_malformed_error(chosen, bad[0])
         columns, numbers = rows.select(names) if names else None, list_positions(len(rows))

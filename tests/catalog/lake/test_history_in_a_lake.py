@@ -23,6 +23,7 @@ from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from tests import tutorial
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
+from tests.catalog.queries.test_bad_event_modes import metrics_in_the_ui
 from tests.recipes import run_sql
 from tests.tutorial import steps_of
 
@@ -95,6 +96,12 @@ def load_lake(lake: dict[str, str], table: str) -> Table:
     return load_catalog("lake", **lake).load_table(split_name(table)[1])
 
 
+def count_bytes(spark: SparkSession, table: str, columns: str, lake: str) -> str | None:
+    """Read some columns; return how many bytes of events Spark's UI shows for that."""
+    spark.sql(f"SELECT {columns} FROM {table} WITH ('lake'='{lake}')").collect()
+    return metrics_in_the_ui(spark)["bytes of events read"]
+
+
 def fails(action: Callable[[], object], condition: str) -> str:
     with pytest.raises(PySparkException) as error:
         action()
@@ -105,6 +112,8 @@ def fails(action: Callable[[], object], condition: str) -> str:
 def test_every_read_has_each_event_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
     done = tier(spark, table)
     assert (done.rows, done.version, done.rows_in_lake, done.truncated) == (300, 3, 300, False)
+    for columns in ("text", "text, _offset", "count(text)"):
+        assert count_bytes(spark, table, columns, "only") == count_bytes(spark, table, columns, "ignore")
     insert(spark, table, 300, 100)
 
     def check() -> None:

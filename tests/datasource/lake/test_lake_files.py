@@ -136,6 +136,35 @@ def test_a_condition_that_keeps_one_day_of_thirty_reads_that_day(tmp_path: Path)
     print(f"{read} bytes of a file with {day_file.bytes}, of {read_of_all}")
 
 
+def test_columns_of_bad_events_are_read_only_of_files_that_may_have_some(tmp_path: Path) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
+    columns, segment = T.StructType([T.StructField("id", T.LongType())]), make_segment_name(STREAM, 0)
+    lake = LakeTable.create(json.dumps(settings), "ns.events", make_lake_schema(columns), STREAM, "none")
+    contents: list[tuple[bool, list[str | None]]] = [
+        (True, [None] * 4),
+        (True, [None, None, None, "bad"]),
+        (False, [None] * 4),
+        (False, [None, "bad", None, None]),
+    ]
+    paths, rows = list[str](), list[dict[str, Any]]()
+    for number, (has_statistics, errors) in enumerate(contents):
+        paths.append(f"{lake.folder}/{name_file(str(number))}")
+        places = [{"_segment": segment, "_offset": number * 4 + index} for index in range(4)]
+        values = [{"_error": error, "_raw": error and b"x"} for error in errors]
+        rows += values
+        table = pa.Table.from_pylist([a | b for a, b in zip(places, values, strict=True)], schema=lake.schema)
+        counted = True if has_statistics else ["_segment", "_offset"]
+        with lake.io.new_output(paths[-1]).create() as output:
+            pq.write_table(table, output, row_group_size=2, write_statistics=counted)
+    cut = StreamCut(STREAM, {0: 16})
+    lake.add_files(paths, None, History(cut, cut, 1, {0: (0, 16)}, frozenset(), 16, None))
+    slices = [SegmentSlice(0, 0, 16)]
+    [partition] = plan_lake(load(settings), StreamTable(STREAM, "json", "none", columns), slices, [], in_order=True)
+    assert [sorted(file.empty) for file in partition.files] == [["_error", "_raw"], [], [], []]
+    batches = read_in_order(partition, segment, ["_error", "_raw"])
+    assert [row for batch in batches for row in batch.to_pylist()] == rows
+
+
 def test_orphans_are_old_files_that_no_snapshot_has(tmp_path: Path) -> None:
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}"}
     schema = make_lake_schema(T.StructType([T.StructField("id", T.LongType())]))
