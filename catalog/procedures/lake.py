@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pyspark.sql.types import BooleanType, LongType, StringType
 
-from pyspark_pravega.client.consumers.consumer import Consumer
+from pyspark_pravega.client.consumers.consumer import Consumer, count_bytes_after
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
@@ -22,6 +22,7 @@ from pyspark_pravega.datasource.lake.open_lake import (
     open_lake,
     require_catalog,
 )
+from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
@@ -79,6 +80,7 @@ def _plan(call: Call) -> Tasks | None:
         column("rows_in_lake", LongType(), "that the lake has now", nullable=False),
         column("truncated", BooleanType(), "whether 'lake.keep' removed events from the stream", nullable=False),
         column("held_by", StringType(), "a consumer that still needs them, so that they were not removed"),
+        column("waiting", StringType(), "the bytes that were not added, because 'tier.min-bytes' asks for more"),
     ),
     _RIGHTS,
     _plan,
@@ -97,7 +99,17 @@ def tier(call: Call) -> Rows:
             keep_tiering(call.catalog, opened.stream, interval)
     cut = None if history is None else history.cut.to_text()
     version, total = (None, 0) if history is None else (history.version, history.rows)
-    yield rows, version, cut, total, truncated, held_by
+    yield rows, version, cut, total, truncated, held_by, _describe_waiting(call, opened, history)
+
+
+def _describe_waiting(call: Call, opened: OpenTable, history: History | None) -> str | None:
+    """Return how many bytes 'tier.min-bytes' has left in the stream, and that limit; None if it has left none."""
+    least = opened.options.text(o.TIER_MIN_BYTES)
+    if least is None or call.done is not None or "until" in call.arguments:
+        return None
+    since = opened.pravega.controller.head(opened.stream) if history is None else history.cut
+    size = count_bytes_after(opened.pravega, since)
+    return f"{size:,} bytes of at least {least}" if size else None
 
 
 def _plan_compaction(call: Call) -> Tasks | None:

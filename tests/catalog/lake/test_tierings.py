@@ -120,15 +120,21 @@ def test_a_commit_that_the_catalog_carried_out_and_refused(
 def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str], scope: str, tmp_path: Path) -> None:
     """With `tier.min-bytes`, unless a call names a version; reads have them all the same."""
     table = create(spark, scope, "t", **{"tier.min-bytes": "1m", "lake.keep": "0s"})
-    assert tier(spark, table)[:4] == (0, None, None, 0)
+    first = tier(spark, table)
+    [(behind,)] = spark.table(f"{table}.lake").select("bytes_behind").collect()
+    assert first[:4] == (0, None, None, 0) and first.waiting == f"{behind:,} bytes of at least 1m"
     assert ids(spark.table(table)) == list(range(300))
-    assert tier(spark, table, until=2).rows == 200
+    done = tier(spark, table, until=2)
+    assert (done.rows, done.waiting) == (200, None)
     done = tier(spark, table)
     assert (done.rows, done.version, done.rows_in_lake) == (0, 2, 200)
+    assert 0 < int(done.waiting.partition(" ")[0].replace(",", "")) < behind
     assert ids(spark.table(table)) == sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(300))
     spark.sql(f"INSERT INTO {table} SELECT id, repeat('x', 1000) FROM range(300, 1500)")
-    assert tier(spark, table).rows == 1300
-    assert tier(spark, table).rows == 0
+    done = tier(spark, table)
+    assert (done.rows, done.waiting) == (1300, None)
+    done = tier(spark, table)
+    assert (done.rows, done.waiting) == (0, None)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('tier.min-bytes'='1')")
     insert(spark, table, 1500, 1)
     assert tier(spark, table).rows == 1
