@@ -142,14 +142,15 @@ def _is_unlike_files(change: TableChange) -> bool:
 
 
 def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, unit: str) -> None:
-    """Refuse to part a table from a lake with events that the stream lacks, and to change the partitions of a lake."""
-    stream, name = loaded.table.stream, loaded.stored.get(o.LAKE.key)
-    is_kept = name == settings.scan_properties.get(o.LAKE.key)
-    if name is None or (is_kept and unit == loaded.stored.get(o.LAKE_PARTITION.key, o.LAKE_PARTITION.default)):
+    """Refuse to part a table from a lake with events that the stream lacks, and lakes with other partitions."""
+    stream, former, name = loaded.table.stream, loaded.stored.get(o.LAKE.key), settings.scan_properties.get(o.LAKE.key)
+    is_kept = name == former
+    if former is None or (is_kept and unit == loaded.stored.get(o.LAKE_PARTITION.key, o.LAKE_PARTITION.default)):
         return
-    lake = LakeTable.load(require_catalog(catalog.open_table(loaded.table), name), name)
-    if is_kept and lake is not None:
-        return lake.check_origin(stream, unit)
+    known = require_catalog(catalog.open_table(loaded.table), former)
+    if name is not None and (lake := LakeTable.load(known, name)) is not None:
+        lake.check_origin(stream, unit)
+    lake = None if is_kept else LakeTable.load(known, former)
     if lake is None or lake.history is None or lake.history.cut.stream != stream:
         return
     head = catalog.pravega.controller.head(stream).positions

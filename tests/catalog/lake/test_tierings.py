@@ -143,12 +143,19 @@ def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str],
 @pytest.mark.parametrize("unit", ["hour", "none"])
 def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: str, unit: str, tmp_path: Path) -> None:
     """Reads, compactions and truncations do not depend on them, and they stay as the lake's table has them."""
-    table = create(spark, scope, "t", **{"lake.partition-by": unit})
+    table, other = create(spark, scope, "t", **{"lake.partition-by": unit}), "none" if unit == "hour" else "hour"
+    name = table.removeprefix(f"{CATALOG}.")
+    tier(spark, table)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake'='{name}_2', 'lake.partition-by'='{other}')")
+    assert tier(spark, table).rows_in_lake == 300
+    back = f"ALTER TABLE {table} SET TBLPROPERTIES ('lake'='{name}'"
+    told = f"those of 'lake.partition-by'='{unit}', and the table has 'lake.partition-by'='{other}'"
+    assert told in fails(lambda: spark.sql(f"{back})"), "PRAVEGA_LAKE_FAILED")
+    spark.sql(f"{back}, 'lake.partition-by'='{unit}')")
     for first in (300, 400):
         tier(spark, table)
         insert(spark, table, first, 100)
     assert [str(part.transform) for part in load_lake(lake, table).spec().fields] == ([] if unit == "none" else [unit])
-    name = table.removeprefix(f"{CATALOG}.")
     [done] = spark.sql(f"CALL {CATALOG}.system.compact_lake(table => '{name}')").collect()
     assert done.files_after < done.files_before
     truncate(spark, table, 4)
