@@ -32,7 +32,7 @@ _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
     "DELETE": "single events cannot be removed from a stream. Filter when reading, write the rest to a new table, or "
-    f"empty the table with TRUNCATE TABLE. {_BY_KEY}",
+    f"empty a table that has no lake with TRUNCATE TABLE. {_BY_KEY}",
     "UPDATE": _CHANGED,
     "upsert": _CHANGED,
     "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",

@@ -166,7 +166,8 @@ class Resolution:
         if not option.secret:
             return text
         if option.key.endswith("*"):
-            texts = {key: self._expand_reference(where, one) for key, one in json.loads(text).items()}
+            properties = json.loads(text).items()
+            texts = {key: self._expand_reference(f"property '{key}' of {where}", one) for key, one in properties}
             return json.dumps(texts, sort_keys=True)
         return self._expand_reference(where, text)
 

@@ -37,8 +37,9 @@ def open_catalog(settings: str) -> Catalog:
         return catalog
     except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
         raise InvalidOptionError(
-            f"The lake's catalog cannot be opened ({type(error).__name__}). Correct 'spark.sql.catalog.<name>.lake.*', "
-            f"or {o.LAKE_CATALOG.env} if no such conf is set: pyiceberg opens it by these, such as 'type' and 'uri'."
+            f"The lake's catalog cannot be opened ({type(error).__name__}) by its properties "
+            f"{', '.join(sorted(json.loads(settings)))}. Correct 'spark.sql.catalog.<name>.lake.*', or "
+            f"{o.LAKE_CATALOG.env} if no such conf is set: pyiceberg needs 'type', and mostly 'uri'."
         ) from error
 
 

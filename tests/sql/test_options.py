@@ -320,7 +320,7 @@ def test_properties_of_the_lakes_catalog_are_one_secret() -> None:
     options = o.resolve(conf=conf, env={"TOKEN": "hidden"})
     assert json.loads(options.require(o.LAKE_CATALOG)) == {"type": "rest", "uri": "https://lake", "token": "hidden"}
     assert "hidden" not in repr(options) and "https" not in repr(options)
-    with pytest.raises(InvalidOptionError, match="TOKEN"):
+    with pytest.raises(InvalidOptionError, match="property 'token' of catalog conf 'lake.*' refers to .* TOKEN"):
         o.resolve(conf=conf, env={})
     assert o.find_refused_settings(["lake.uri", "scope"]) == ["lake.*"]
     env = {"PRAVEGA_LAKE": '{"type": "sql"}', "TOKEN": "hidden"}

@@ -188,6 +188,8 @@ def test_what_a_lake_keeps_is_not_truncated(spark: SparkSession, table: str) -> 
     assert spark.sql(f"SELECT count(*) FROM {table} WITH ('lake'='only')").first()[0] == 300
     for statement in (f"TRUNCATE TABLE {table}", f"DELETE FROM {table}"):
         assert "lake" in fails(partial(spark.sql, statement), "PRAVEGA_UNSUPPORTED_OPERATION")
+    some = partial(spark.sql, f"DELETE FROM {table} WHERE id = 1")
+    assert "empty a table that has no lake" in fails(some, "PRAVEGA_UNSUPPORTED_OPERATION")
     assert "tier" in fails(lambda: truncate(spark, table, "tail"), "PRAVEGA_INVALID_OPTION")
     name = table.removeprefix(f"{CATALOG}.")
     spark.sql(f"CALL {CATALOG}.system.scale_stream(table => '{name}', segments => 3)").collect()

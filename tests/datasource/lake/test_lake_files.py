@@ -235,7 +235,8 @@ def test_partitions_that_tier_cannot_make(tmp_path: Path, column: str, transform
 
 def test_a_catalog_that_cannot_be_opened() -> None:
     """Its properties may come from confs or the environment."""
-    with pytest.raises(InvalidOptionError, match=r"<name>\.lake\.\*', or PRAVEGA_LAKE if no such conf is set") as error:
+    told = r"by its properties type, uri\. Correct .*<name>\.lake\.\*', or PRAVEGA_LAKE if no such conf is set"
+    with pytest.raises(InvalidOptionError, match=told) as error:
         LakeTable.load(json.dumps({"type": "sql", "uri": "hidden"}), "ns.events")
     assert "hidden" not in str(error.value)
 
