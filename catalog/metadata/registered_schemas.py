@@ -113,18 +113,10 @@ def _read_lake(catalog: Catalog, stream: Stream) -> Rows:
         behind = count_bytes_after(catalog.pravega, catalog.pravega.controller.head(stream))
         yield name, None, None, 0, 0, 0, None, None, behind
         return
-    history, snapshot = lake.history, lake.snapshot
-    yield (
-        name,
-        history.version,
-        history.cut.to_text(),
-        history.rows,
-        snapshot.files,
-        snapshot.bytes,
-        snapshot.number,
-        snapshot.timestamp,
-        count_bytes_after(catalog.pravega, history.cut),
-    )
+    history, now = lake.history, lake.snapshot
+    behind = count_bytes_after(catalog.pravega, history.cut)
+    in_files = history.rows, now.files, now.bytes, now.number, now.timestamp
+    yield name, history.version, history.cut.to_text(), *in_files, behind
 
 
 lake = MetadataTable(
