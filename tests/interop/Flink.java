@@ -16,6 +16,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.type.TypeReference;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -74,17 +75,14 @@ public final class Flink {
         String text = request.path("text").asText();
         switch (request.get("operation").asText()) {
             case "batch" -> {
-                TableResult result = connected(EnvironmentSettings.newInstance().inBatchMode()).executeSql(text);
+                TableResult result = connected(EnvironmentSettings.newInstance().inBatchMode(), Map.of()).executeSql(text);
                 answer.set("types", JSON.valueToTree(result.getResolvedSchema().getColumnDataTypes().stream()
                         .map(type -> type.getLogicalType().getTypeRoot().name()).toList()));
                 answer.set("rows", JSON.valueToTree(changes(result, Integer.MAX_VALUE).stream()
                         .map(change -> change.get(1)).toList()));
             }
-            case "begin" -> {
-                streaming = connected(EnvironmentSettings.newInstance().inStreamingMode());
-                request.get("settings").fields().forEachRemaining(
-                        each -> streaming.getConfig().set(each.getKey(), each.getValue().asText()));
-            }
+            case "begin" -> streaming = connected(EnvironmentSettings.newInstance().inStreamingMode(),
+                    JSON.convertValue(request.get("settings"), new TypeReference<Map<String, String>>() { }));
             case "run" -> {
                 TableResult result = streaming.executeSql(text);
                 if (result.getJobClient().isPresent()) {
@@ -97,6 +95,7 @@ public final class Flink {
                 JobClient job = streaming.executeSql(text).getJobClient().orElseThrow();
                 answer.put("job", job.getJobID().toHexString());
             }
+            case "checkpoint" -> answer.put("path", cluster.triggerCheckpoint(JobID.fromHexString(text)).get());
             case "cancel" -> {
                 cluster.cancelJob(JobID.fromHexString(text)).get();
                 cluster.requestJobResult(JobID.fromHexString(text)).get();
@@ -105,13 +104,15 @@ public final class Flink {
         }
     }
 
-    private TableEnvironment connected(EnvironmentSettings.Builder settings) throws Exception {
+    private TableEnvironment connected(EnvironmentSettings.Builder mode, Map<String, String> settings)
+            throws Exception {
         Configuration configuration = new Configuration();
         configuration.setString("table.local-time-zone", "UTC");
         configuration.setString("parallelism.default", "1");
+        settings.forEach(configuration::setString);
         URI address = cluster.getRestAddress().get();
         return StreamTableEnvironment.create(StreamExecutionEnvironment.createRemoteEnvironment(
-                address.getHost(), address.getPort(), configuration), settings.build());
+                address.getHost(), address.getPort(), configuration), mode.build());
     }
 
     /** The first changes of a result, each with its kind; a job that has more is cancelled. */

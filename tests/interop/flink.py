@@ -69,14 +69,34 @@ class FlinkSession:
         answer = self.flink.ask({"operation": "changes", "text": query, "count": count})
         return [(kind, row) for kind, row in answer["changes"]]
 
+    def start(self, insert: str) -> FlinkJob:
+        """Start a job that does not end by itself."""
+        return FlinkJob(self.flink, self.flink.ask({"operation": "start", "text": insert})["job"])
+
     @contextmanager
-    def running(self, insert: str) -> Iterator[None]:
+    def running(self, insert: str) -> Iterator[FlinkJob]:
         """Run a job that does not end by itself; it is cancelled after the body."""
-        job = self.flink.ask({"operation": "start", "text": insert})["job"]
+        job = self.start(insert)
         try:
-            yield
+            yield job
         finally:
-            self.flink.ask({"operation": "cancel", "text": job})
+            self.flink.ask({"operation": "cancel", "text": job.id})
+
+
+@dataclass(frozen=True)
+class FlinkJob:
+    """A running INSERT."""
+
+    flink: Flink
+    id: str
+
+    def checkpoint(self) -> str:
+        """Make a checkpoint, and return its path.
+
+        Wait before until the job has read an event: no checkpoint ends that begins before the job's readers are there.
+        """
+        path: str = self.flink.ask({"operation": "checkpoint", "text": self.id})["path"]
+        return path
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
