@@ -24,7 +24,7 @@ def test_a_page_of_a_format_names_its_tests(page: Path) -> None:
     assert re.search(r"`tests/[\w/]+\.py", page.read_text())
 
 
-SUITES = {"long", "faults", "pipelines", "dbt", "image", "lineage", "notebook"}
+SUITES = {"long", "faults", "flink", "pipelines", "dbt", "image", "lineage", "notebook"}
 
 
 def list_marks(file: str, function: str) -> set[str]:
