@@ -26,7 +26,10 @@ pytestmark = pytest.mark.flink
 COMPARED = {
     "a tumbling window": "`per-window`",
     "a hopping window with names": "`per-window`",
+    "group windows": "`per-window`",
     "an interval join": "totals",
+    "a union and a common table expression": "totals",
+    "columns by name": "totals",
     "a projection as a stream": "totals",
 }
 """Names of cases, each with the stream that its last statement writes."""
