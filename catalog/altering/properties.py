@@ -147,10 +147,10 @@ def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, 
     is_kept = name == former
     if former is None or (is_kept and unit == loaded.stored.get(o.LAKE_PARTITION.key, o.LAKE_PARTITION.default)):
         return
-    known = require_catalog(catalog.open_table(loaded.table), former)
-    if name is not None and (lake := LakeTable.load(known, name)) is not None:
+    confs = require_catalog(catalog.open_table(loaded.table), former)
+    if name is not None and (lake := LakeTable.load(confs, name)) is not None:
         lake.check_origin(stream, unit)
-    lake = None if is_kept else LakeTable.load(known, former)
+    lake = None if is_kept else LakeTable.load(confs, former)
     if lake is None or lake.history is None or lake.history.cut.stream != stream:
         return
     head = catalog.pravega.controller.head(stream).positions

@@ -109,7 +109,7 @@ def _describe_waiting(call: Call, opened: OpenTable, history: History | None) ->
         return None
     since = opened.pravega.controller.head(opened.stream) if history is None else history.cut
     size = count_bytes_after(opened.pravega, since)
-    return f"{size:,} bytes of at least {least}" if size else None
+    return f"{size:,} bytes; '{o.TIER_MIN_BYTES.key}' is {least}" if size else None
 
 
 def _plan_compaction(call: Call) -> Tasks | None:

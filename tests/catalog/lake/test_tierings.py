@@ -122,7 +122,7 @@ def test_few_bytes_stay_in_the_stream(spark: SparkSession, lake: dict[str, str],
     table = create(spark, scope, "t", **{"tier.min-bytes": "1m", "lake.keep": "0s"})
     first = tier(spark, table)
     [(behind,)] = spark.table(f"{table}.lake").select("bytes_behind").collect()
-    assert first[:4] == (0, None, None, 0) and first.waiting == f"{behind:,} bytes of at least 1m"
+    assert first[:4] == (0, None, None, 0) and first.waiting == f"{behind:,} bytes; 'tier.min-bytes' is 1m"
     assert ids(spark.table(table)) == list(range(300))
     done = tier(spark, table, until=2)
     assert (done.rows, done.waiting) == (200, None)
