@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,11 @@ class LakePartition(InputPartition):
     io: FileIO = field(repr=False)
     wanted: WantedInLake | None = None
     is_whole: bool = False
+
+    @property
+    def needs_sorting(self) -> bool:
+        """Return whether rows must come in order, and another program has rewritten files: events in any order."""
+        return self.in_order and not all(file.ordered for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ def read_lake(
     names = [name for name in plan.schema.names if name in plan.columns.names]
     complete = list(dict.fromkeys([*names, LENGTH, ERROR, RAW, OFFSET, ENCODING]))
     is_whole = partition.is_whole and decoder.left is None and not plan.few
-    needs_all = partition.in_order or decoder.needs_places
+    needs_all = partition.needs_sorting or decoder.needs_places
     columns = complete if needs_all else [*names, ERROR, *([LENGTH] if plan.counted and not is_whole else [])]
     begun = False
     with errors_of_files(plan.table.stream):
@@ -153,14 +158,10 @@ def read_offsets(lake: LakeTable, stream: Stream, piece: SegmentSlice) -> Iterat
 
 def read_in_order(partition: LakePartition, segment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the files that lie in a slice, with offsets that grow if rows must come in order."""
-    files = partition.files
-    if not partition.in_order or all(file.ordered for file in files):
-        for file in files:
-            yield from _read_file(partition, file, segment, columns)
-        return
-    # Another program has rewritten files: events of several segments, in any order.
-    batches = [batch for file in files for batch in _read_file(partition, file, segment, columns)]
-    if batches:
+    read = (_read_file(partition, file, segment, columns) for file in partition.files)
+    if not partition.needs_sorting:
+        yield from chain.from_iterable(read)
+    elif batches := list(chain.from_iterable(read)):
         # A file may lack columns that were added later, or have smaller numbers than others.
         rows = pa.concat_tables(map(pa.Table.from_batches, zip(batches)), promote_options="permissive")
         yield from rows.sort_by(OFFSET).to_batches(max_chunksize=BATCH_ROWS)

@@ -47,7 +47,7 @@ class _ChosenEvents:
     def of_lake(cls, rows: pa.RecordBatch, needs_ids: bool) -> _ChosenEvents:
         """Return the events of a lake. They have their bytes if they are changes, or could not be decoded.
 
-        Without RAW, rows need only their number.
+        Without RAW, only their number counts.
         """
         if RAW not in rows.schema.names:
             nothing = np.zeros(len(rows), np.int64)
