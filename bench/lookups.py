@@ -5,7 +5,8 @@
 The table has four segments, and its rows are remembered. Each round appends events with as many different keys to a
 stream, and each of three queries, one by one, takes them in one micro-batch: without a join; joined by a lookup; joined
 with `push-down-routing-key` = `false`, so that the micro-batch reads the whole table. Before some rounds a row of the
-table changes. Printed are the medians of the milliseconds of a micro-batch, of all rounds but the first two.
+table changes. Printed are the medians of the milliseconds of a micro-batch and of the core milliseconds of driver,
+catalog service and Python workers, of all rounds after the first 20, in which the JVM compiles what it runs often.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from collections import defaultdict
 
 from pyspark.sql import DataFrame
 
+from bench.latency_and_memory import find_driver
 from bench.servers import open_cluster, open_session
+from bench.streaming import read_processor_seconds
 
+WARM = 20
 ROW = "id BIGINT, name STRING, city STRING, n INT"
 VALUES = "id, concat('name-', id) AS name, concat('city-', id % 1000) AS city, CAST(id % 97 AS INT) AS n"
 
@@ -55,9 +59,11 @@ def main() -> None:
                 return events.hint("broadcast").join(spark.read.options(**options).table(table), "id")
 
             took: defaultdict[str, list[float]] = defaultdict(list)
+            used: defaultdict[str, list[float]] = defaultdict(list)
+            jvm = find_driver(spark)
             counts: defaultdict[str, int] = defaultdict(int)
             kinds = ("without a join", "looked up", "read whole")
-            for number in range(arguments.rounds + 2):
+            for number in range(arguments.rounds + WARM):
                 first = number * 37 % max(rows // arguments.keys, 1)
                 keys = f"range({first}, {rows}, {max(rows // arguments.keys, 1)})"
                 spark.sql(f"INSERT INTO {source} SELECT id, id * 0.5 FROM {keys} LIMIT {arguments.keys}")
@@ -69,13 +75,16 @@ def main() -> None:
                         counts[kind] += len(batch.collect())
 
                     writer = query(kind).writeStream.foreachBatch(write).trigger(availableNow=True)
+                    before = read_processor_seconds(jvm)
                     run = writer.option("checkpointLocation", f"{directory}/{kind}").start()
                     run.awaitTermination()
+                    used[kind].append(1000 * (read_processor_seconds(jvm) - before))
                     batches = [one for one in run.recentProgress if one["numInputRows"]]
                     took[kind].append(sum(one["durationMs"]["triggerExecution"] for one in batches))
             assert len(set(counts.values())) == 1, counts
     for kind in kinds:
-        print(f"{kind:16} {statistics.median(took[kind][2:]):8.0f} ms")
+        spent, cores = (statistics.median(each[kind][WARM:]) for each in (took, used))
+        print(f"{kind:16} {spent:8.0f} ms, {cores:6.0f} core ms with the start of the query")
 
 
 if __name__ == "__main__":

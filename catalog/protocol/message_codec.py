@@ -57,6 +57,12 @@ def _take_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _decode(kind: Any, value: Any, name: str) -> Any:
+    if kind is str and isinstance(value, str):
+        return _check_text(value, name)
+    if kind in (bool, int, float) and (type(value) is kind or (kind is float and type(value) is int)):
+        return value
+    if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+        return decode(kind, value)  # type: ignore[arg-type]
     origin, arguments = _take_apart(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
@@ -74,16 +80,10 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
         return {_check_text(key, name): _check_text(each, name) for key, each in value.items()}
     if origin is Mapping and isinstance(value, list) and all(isinstance(one, list) and len(one) == 2 for one in value):
         return {_check_text(key, name): _check_text(each, name) for key, each in value}
-    if kind is str and isinstance(value, str):
-        return _check_text(value, name)
     if kind is StructType and isinstance(value, str):
         return parse_spark_schema(_check_text(value, name))
     if kind is StreamTable and isinstance(value, str):
         return decode(kind, json.loads(value))
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return decode(kind, value)  # type: ignore[arg-type]
-    if kind in (bool, int, float) and (type(value) is kind or (kind is float and type(value) is int)):
-        return value
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return kind(value)
     raise ProtocolError(f"{name} is {type(value).__name__}, which is not allowed.")

@@ -26,7 +26,7 @@ from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, find_in_lake, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
-from .remembered_rows import RememberedGroup, RememberedPartition, find_asked_slots, find_folder, remember
+from .remembered_rows import RememberedGroup, RememberedPartition, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
 from .rows.names import NUMBERS
@@ -57,7 +57,7 @@ def _read_remembered(plan: GroupPlan, group: RememberedGroup, counts: Counts) ->
     key = list_key_columns(plan.table.settings)
     with ExitStack() as opened:
         is_changing = FORMER_ROW in plan.schema.names  # a statement judges the origins of all rows
-        state = opened.enter_context(group.recall(changing=is_changing))
+        state = group.recall(opened, changing=is_changing)
         if state is None and group.after is None:
             yield from _read_group(plan, group.events, counts)
             return
@@ -145,11 +145,10 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     if folder is not None and rows.files is not None:
         # A limit may end a task early, and the ends of older positions need not be in the order of time.
         complete = measured.to_tail and rows.limit is None
-        slots = find_asked_slots(read, rows.conditions)
         key = StructType([read.table.schema[name] for name in list_key_columns(read.table.settings)])
         on_key = tuple(one for one in rows.conditions if one.columns and can_evaluate([one], key) == [True])
         plan = replace(plan, key_conditions=on_key)
-        partitions, files = remember(read, planned, folder, rows.files, slots, write=complete)
+        partitions, files = remember(read, planned, folder, rows, write=complete)
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
     tail = planned_scan.tail if measured.ends is None else measured.ends

@@ -32,6 +32,7 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.keyed_segments import list_possible_keys
 from ..scan.planned_scan import Lookup, PlannedRows, TaskFiles
+from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST
 from ..tables.open_table import OpenRead
 from .group_reader import GroupPartition
@@ -53,7 +54,8 @@ _SHARED_GROUPS = 4
 _SHARED_SLOTS = 4
 _SHARED_BYTES = 1 << 20
 """Most groups in which a task looks keys up, slots that it looks for, and bytes of newer events that it reads. More
-take longer than to begin another task, above all in an object store, where each file is fetched by some requests."""
+take longer than to begin another task, above all in an object store, where each file is fetched by some requests.
+While there is a task for each core, more groups and slots take no longer than in further tasks, which would wait."""
 
 
 @dataclass
@@ -75,16 +77,13 @@ class RememberedGroup:
         """Return the files that the task needs for it."""
         return TaskFiles(() if self.before is None else (self.before,), self.after, self.lookup)
 
-    @contextmanager
-    def recall(self, *, changing: bool = False) -> Iterator[RowState | None]:
-        """Open the state `before`; None if there is none, or none that can be trusted.
+    def recall(self, opened: ExitStack, *, changing: bool = False) -> RowState | None:
+        """Open the state `before`, which `opened` closes; None if there is none, or none that can be trusted.
 
         A statement that is `changing` rows must see whether any is a connector's, and so all if some may be.
         """
-        with ExitStack() as opened:
-            yield None if self.before is None else self._open(self.before, changing, opened)
-
-    def _open(self, file: str, changing: bool, opened: ExitStack) -> RowState | None:
+        if (file := self.before) is None:
+            return None
         states, slots = RowStates(), None
         if self.lookup is not None:
             slots = self.lookup.slots
@@ -181,15 +180,16 @@ def remember(
     read: OpenRead,
     partitions: Sequence[GroupPartition],
     folder: str,
-    files: Sequence[str],
-    slots: tuple[int, ...] | None,
+    rows: WantedRows,
     *,
     write: bool,
 ) -> tuple[list[RememberedPartition], PlannedRows]:
     """Return the partitions of a scan with the states that they go on from, and write if they are to write any.
 
-    `files` are those in the `folder`. Only rows of keys in some `slots` are needed, if any are given.
+    `rows.files` are those in the `folder`.
     """
+    files, slots = rows.files or (), find_asked_slots(read, rows.conditions)
+    most = len(partitions) // (rows.cores or len(partitions) or 1)
     identity, created = _identify(read), _find_creation(read, partitions)
     remembered: list[RememberedPartition] = []
     kept, shared_bytes = set(), 0
@@ -210,7 +210,7 @@ def remember(
             lookup = Lookup(slots, f".{uuid4()}")
         group = RememberedGroup(partition, origin, before, name if name and write else None, lookup)
         shared_bytes += newer
-        if remembered and _can_join(remembered[-1], group) and shared_bytes <= _SHARED_BYTES:
+        if remembered and _can_join(remembered[-1], group, most) and shared_bytes <= _SHARED_BYTES:
             remembered[-1] = RememberedPartition((*remembered[-1].groups, group))
         else:
             remembered.append(RememberedPartition((group,)))
@@ -220,11 +220,11 @@ def remember(
     return remembered, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
 
 
-def _can_join(partition: RememberedPartition, group: RememberedGroup) -> bool:
-    """Return whether the task of some groups may look keys up in another one too."""
+def _can_join(partition: RememberedPartition, group: RememberedGroup, most: int) -> bool:
+    """Return whether the task of some groups may look keys up in another one too, `most` for a task on each core."""
     lookups = [one.lookup for one in (*partition.groups, group)]
-    few = all(one is not None and len(one.slots) <= _SHARED_SLOTS for one in lookups)
-    return few and len(lookups) <= _SHARED_GROUPS
+    few = len(lookups) <= _SHARED_GROUPS and all(one and len(one.slots) <= _SHARED_SLOTS for one in lookups)
+    return few or (len(lookups) <= most and None not in lookups)
 
 
 def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> Mapping[int, int | str | None]:

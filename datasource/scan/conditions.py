@@ -114,13 +114,14 @@ class _CannotEvaluateError(ValueError):
     """The condition cannot be evaluated exactly here."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Value:
     """A column or a literal: its type as Spark spells it ("" for one that is not compared), and its function."""
 
     type: str
     rows: Rows
-    literal: bool = False
+    literal: Any = None
+    """The value of a literal; None for a column."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _compile_term(term: Term, children: Sequence[_Value | _Truth], types: Mappin
             raise _CannotEvaluateError
         return _Truth(lambda columns: connected(*(truth(columns) for truth in truths)))
     values = [child for child in children if isinstance(child, _Value)]
-    if len(values) != len(children) or not values or all(value.literal for value in values):
+    if len(values) != len(children) or not values or all(value.literal is not None for value in values):
         raise _CannotEvaluateError
     if term.name in ("IS_NULL", "IS_NOT_NULL") and len(values) == 1:
         test = pc.is_null if term.name == "IS_NULL" else pc.is_valid
@@ -217,19 +218,17 @@ def _make_column(name: str | None, types: Mapping[str, str]) -> _Value:
 
 
 def _make_literal(term: Term) -> _Value:
-    value = term.parse()
-    if value is None or term.type not in _OF_LITERALS:
+    kind, value = term.type or "", term.parse()
+    if value is None or kind not in _OF_LITERALS:
         raise _CannotEvaluateError
-    scalar = pa.scalar(value, _OF_LITERALS[term.type])
-    return _Value(term.type, lambda columns: scalar, literal=True)
+    return _Value(kind, lambda columns: pa.scalar(value, _OF_LITERALS[kind]), value)
 
 
 def _compile_comparison(name: str, left: _Value, right: _Value) -> _Truth:
     if name in _OF_TEXTS:
-        if left.type != _STRING or left.literal or not right.literal:
+        if left.type != _STRING or left.literal is not None or right.literal is None:
             raise _CannotEvaluateError
-        pattern = right.rows({}).as_py()
-        return _Truth(lambda columns: _OF_TEXTS[name](left.rows(columns), pattern=pattern))
+        return _Truth(lambda columns: _OF_TEXTS[name](left.rows(columns), pattern=right.literal))
     ordered = _ORDERS.get(name)
     if ordered is None or (left.type == _BOOLEAN and name not in ("=", "<>", "<=>")):
         raise _CannotEvaluateError
@@ -274,14 +273,13 @@ _ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
 
 def _compile_in(values: Sequence[_Value]) -> _Truth:
     operand, *others = values
-    if operand.literal or not others or not all(value.literal for value in others) or operand.type == _BOOLEAN:
+    numbers, floats = [one.literal for one in others], operand.type in _FLOATS
+    if operand.literal is not None or not numbers or None in numbers or operand.type == _BOOLEAN:
         raise _CannotEvaluateError
-    scalars = [value.rows({}) for value in others]
-    numbers, floats = [scalar.as_py() for scalar in scalars], operand.type in _FLOATS
     nan = floats and any(math.isnan(number) for number in numbers)
     if floats:  # -0.0 and 0.0 have different hashes, but become equal by adding 0.0
         numbers = [number + 0.0 for number in numbers if not math.isnan(number)]
-    literals = pa.array(numbers, scalars[0].type)
+    literals = pa.array(numbers, _OF_LITERALS[operand.type])
 
     def find_equal(columns: Columns) -> Any:
         column = operand.rows(columns)

@@ -251,6 +251,7 @@ def test_calls_of_a_lookup_join(traced: Traced, spark: SparkSession, scope: str,
         query.processAllAvailable()
 
     try:
+        query.processAllAvailable()
         insert_and_look_up()
         assert sorted(looked_up) == [(1, 7), (2, 7)]
         spark.sql(f"UPDATE {by_others} SET n = 8 WHERE id = 2")

@@ -85,7 +85,7 @@ def test_a_key_is_read_from_its_block(table: Table, remembering: str) -> None:
     assert table.rows("id, w", where) == rows and table.read == 0
 
 
-def test_a_task_looks_few_keys_up_in_several_segments(table: Table, remembering: str) -> None:
+def test_a_task_looks_keys_up_in_several_segments(table: Table, remembering: str) -> None:
     table.create(12)
     fill(table, 600)
     assert table.rows("count(*)") == [(600,)]
@@ -98,10 +98,17 @@ def test_a_task_looks_few_keys_up_in_several_segments(table: Table, remembering:
     assert table.rows("id", "WHERE id IN (7, 8)") == [(7,), (8,)] and table.read == 0
     written = stamps(table)
     fill(table, 1, begin=600)
-    for keys, tasks in ([7], 3), ([*range(597, 601)], 3), ([*range(100, 111)], 12):
-        rows = table.spark.table(remembering).where(f"id IN ({', '.join(map(str, keys))})").select("id")
-        assert sorted(row.id for row in rows.collect()) == keys
-        assert rows.rdd.getNumPartitions() == tasks
+    for keys, cores, tasks in (
+        ([7], 12, 3), ([*range(597, 601)], 12, 3), ([*range(100, 111)], 12, 12),
+        ([7], 2, 2), ([*range(100, 111)], 2, 2), ([*range(100, 111)], 5, 6),
+    ):  # fmt: skip
+        table.spark.conf.set("spark.sql.leafNodeDefaultParallelism", cores)
+        try:
+            rows = table.spark.table(remembering).where(f"id IN ({', '.join(map(str, keys))})").select("id")
+            assert sorted(row.id for row in rows.collect()) == keys
+            assert rows.rdd.getNumPartitions() == tasks
+        finally:
+            table.spark.conf.unset("spark.sql.leafNodeDefaultParallelism")
     assert stamps(table) == written
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pyspark_pravega.datasource.changes.remembered_rows import RememberedGroup
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
+from pyspark_pravega.datasource.changes.rows.row_history import RowState
 from pyspark_pravega.datasource.changes.states import WHOLE, RowStates
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.planned_scan import Lookup
@@ -36,11 +38,17 @@ def partition(end: int, before: str | None, after: str | None, segment: int = 0)
     return RememberedGroup(GroupPartition((SegmentSlice(segment, 0, end),), {}, ""), "origin", before, after)
 
 
+@contextmanager
+def recalled(part: RememberedGroup, *, changing: bool = False) -> Iterator[RowState | None]:
+    with ExitStack() as opened:
+        yield part.recall(opened, changing=changing)
+
+
 def scan(
     part: RememberedGroup, events: Sequence[Event], clearings: Sequence[Clearing] = (), memory: int = LARGE
 ) -> tuple[dict[int, str], int]:
     """Scan all events of a segment, as a task does. Return the rows, and how many events were read."""
-    with part.recall() as state, CurrentRows(["id"], ["v"], memory) as rows:
+    with recalled(part) as state, CurrentRows(["id"], ["v"], memory) as rows:
         begin = 0
         if state is not None:
             rows.resume(state)
@@ -67,7 +75,7 @@ def look_up(part: RememberedGroup, events: Sequence[Event], clearings: Sequence[
     """Compare the rows of some keys, by their blocks and newer events, with those that all events lead to."""
     asked = pa.table({name_value("id"): pa.array(sorted(keys), pa.int64())})
     part = replace(part, lookup=Lookup(tuple(find_slots(asked, ["id"]).tolist()), ".copy"))
-    with part.recall() as state, CurrentRows(["id"], ["v"], LARGE) as rows:
+    with recalled(part) as state, CurrentRows(["id"], ["v"], LARGE) as rows:
         assert state is not None
         rows.resume(state)
         for clearing in clearings:
@@ -124,7 +132,7 @@ def test_a_file_that_was_continued_often_has_few_blocks() -> None:
         rows, _ = scan(partition(len(events), before, name), events)
         assert len(rows) == 50 and (not number or rows[number - 1] == str(number))
         before = name + WHOLE
-        with partition(len(events), before, None).recall() as state:
+        with recalled(partition(len(events), before, None)) as state:
             assert state is not None
             sizes.append(sum(1 for file in state.entries for _ in file))
         look_up(partition(len(events), before, None), events, [], {number - 1, number, 60})
@@ -137,15 +145,15 @@ def test_a_statement_sees_rows_of_a_connector_whatever_its_key(caplog: pytest.Lo
     scan(partition(3, None, "q-0-000000003-x"), EVENTS)
     part = replace(partition(3, "q-0-000000003-x.whole", None), lookup=Lookup((1,), ".copy"))
     for changing, rows in ((False, 0), (True, 2), (False, 0)):
-        with part.recall(changing=changing) as state:
+        with recalled(part, changing=changing) as state:
             assert state is not None and sum(len(e) for file in state.entries for e in file) == rows
     states = RowStates().directory
     (states / "q-0-000000003-x.whole").rename(states / ".copy")  # as if only some blocks were there
     for changing in (False, True):
-        with part.recall(changing=changing) as state:
+        with recalled(part, changing=changing) as state:
             assert (state is None) == changing
     assert not caplog.text and not (states / ".copy").exists()
-    with part.recall() as state:
+    with recalled(part) as state:
         assert state is None and "rows in q-0-000000003-x.whole cannot" in caplog.text
 
 
@@ -207,7 +215,7 @@ def test_a_damaged_file_is_not_used(harm: object, caplog: pytest.LogCaptureFixtu
     file = RowStates().directory / "q-0-000000003-x.whole"
     file.write_bytes(harm(file.read_bytes()))
     harmed = file.read_bytes()
-    with partition(3, file.name, None).recall() as state:
+    with recalled(partition(3, file.name, None)) as state:
         assert state is None and not file.exists(), "the next task fetches it again"
     file.write_bytes(harmed)
     part = partition(3, file.name, "q-0-000000003-x")
@@ -229,10 +237,10 @@ def test_a_file_that_is_missing_or_of_other_events_is_not_used() -> None:
     )
     for wrong in (later, other, shorter, elsewhere):
         (RowStates().directory / file).write_bytes(kept)
-        with wrong.recall() as state:
+        with recalled(wrong) as state:
             assert state is None
     (RowStates().directory / file).write_bytes(kept)
-    with right.recall() as state:
+    with recalled(right) as state:
         assert state is not None and right.without(state).pieces == (SegmentSlice(0, 3, 4),)
 
 
@@ -240,7 +248,7 @@ def test_a_state_of_segments_before_they_were_merged_goes_before_the_others() ->
     scan(partition(3, None, "q-0-000000003-x"), EVENTS)
     pieces = (SegmentSlice(0, 0, 3), SegmentSlice(1, 0, 5), SegmentSlice(7, 0, 2))
     merged = RememberedGroup(GroupPartition(pieces, {}, ""), "origin", "q-0-000000003-x.whole", None)
-    with merged.recall() as state:
+    with recalled(merged) as state:
         assert state is not None and merged.without(state).pieces == pieces[1:]
 
 
