@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import sys
 from typing import Any
 
 import pyspark.worker  # noqa: F401
@@ -21,6 +20,7 @@ from pyspark import daemon
 from pyspark_pravega.formats.core.format import FORMATS, find_format
 
 from . import spark_functions  # noqa: F401
+from .workers.spark_socket import answer_at_once
 
 _serve = daemon.worker
 
@@ -54,18 +54,6 @@ def serve(sock: socket.socket, authenticated: bool) -> int:
         return int(_serve(sock, authenticated))
     except (BrokenPipeError, ConnectionResetError):
         return 1
-
-
-def answer_at_once(sock: socket.socket) -> None:
-    """Keep both sides from waiting for acknowledgements.
-
-    Spark sends a task in several small pieces, each of which waits until the one before it is acknowledged. Linux
-    delays that by 40 ms on a connection on which answers were sent, unless quick acknowledgements are set before each
-    task.
-    """
-    if sys.platform == "linux" and sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def main() -> None:

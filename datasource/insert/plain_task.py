@@ -35,6 +35,7 @@ from pyspark_pravega.sql import options as o
 from ..tables.row_keys import choose_key_positions
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
+from ..workers.spark_socket import acknowledge
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
 from .outcomes import AWAY
@@ -90,6 +91,7 @@ class PlainWriter(DataSourceArrowWriter):
             try:
                 segments = _CurrentSegments(pravega, table.stream, output)
                 for batch in map(fit, iterator):
+                    acknowledge()
                     rows += batch.num_rows
                     reached.take(batch)
                     if batch.num_rows:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.datasource.worker_daemon import answer_at_once
+from pyspark_pravega.datasource.workers.spark_socket import acknowledge, answer_at_once
 from tests.processes import running, task_workers, worker_daemons
 
 
@@ -73,6 +73,9 @@ def test_workers_acknowledge_at_once() -> None:
         answer_at_once(client)
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        acknowledge()
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
     left, right = socket.socketpair()
     with left, right:
         answer_at_once(left)  # Spark's Unix sockets know neither option, and need none
