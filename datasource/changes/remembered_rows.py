@@ -54,8 +54,8 @@ _SHARED_GROUPS = 4
 _SHARED_SLOTS = 4
 _SHARED_BYTES = 1 << 20
 """Most groups in which a task looks keys up, slots that it looks for, and bytes of newer events that it reads. More
-take longer than to begin another task, above all in an object store, where each file is fetched by some requests.
-While there is a task for each core, more groups and slots take no longer than in further tasks, which would wait."""
+take longer than to begin another task, above all in an object store, where each file is fetched by some requests;
+but not than to wait for a core."""
 
 
 @dataclass
@@ -184,10 +184,7 @@ def remember(
     *,
     write: bool,
 ) -> tuple[list[RememberedPartition], PlannedRows]:
-    """Return the partitions of a scan with the states that they go on from, and write if they are to write any.
-
-    `rows.files` are those in the `folder`.
-    """
+    """Return the partitions of a scan with the states that they go on from, and write if they are to write any."""
     files, slots = rows.files or (), find_asked_slots(read, rows.conditions)
     most = len(partitions) // (rows.cores or len(partitions) or 1)
     identity, created = _identify(read), _find_creation(read, partitions)

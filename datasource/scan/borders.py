@@ -33,11 +33,10 @@ def start_later(log: CommitLog, slices: Sequence[WantedSlice], worth: int = WORT
     if head is None or not head.version:
         return list(slices)
     newest, find_version = head.version, cache(log.version)
-
-    def find_start(piece: SegmentSlice, span: Span) -> int:
-        return _find_border(find_version, newest, piece, span.first) if piece in far else piece.start
-
-    return [(replace(piece, start=find_start(piece, span)), span) for piece, span in slices]
+    return [
+        (replace(piece, start=_find_border(find_version, newest, piece, span.first)) if piece in far else piece, span)
+        for piece, span in slices
+    ]
 
 
 def _find_border(find_version: Callable[[int], Version | None], newest: int, piece: SegmentSlice, first: int) -> int:

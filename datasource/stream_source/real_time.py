@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.event_frames import BrokenFrameError, split
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.follower import SegmentFollower
@@ -90,7 +89,8 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         look = time.monotonic() + _LOOK_FOR_SCALING
         while not follower.sealed and (now := time.monotonic()) < until:
             if now >= look:
-                if _is_any_sealed(pravega, plan):
+                infos = pravega.segments.segment_infos(stream, plan.segments)
+                if len(infos) < len(plan.segments) or any(info.sealed for info in infos.values()):
                     break
                 look = now + _LOOK_FOR_SCALING
                 yield decoder.report_reached(events.reached)  # lets a task notice that its sink has failed
@@ -106,11 +106,6 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             # In a sealed stream, or while other segments of a merge are being read, batches must not follow at once.
             time.sleep(max(min(look, until) - time.monotonic(), 0))
         yield decoder.report_reached(events.reached)
-
-
-def _is_any_sealed(pravega: Pravega, plan: FollowPlan) -> bool:
-    infos = pravega.segments.segment_infos(plan.scan.table.stream, plan.segments)
-    return len(infos) < len(plan.segments) or any(info.sealed for info in infos.values())
 
 
 class _Events:

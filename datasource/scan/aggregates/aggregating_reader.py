@@ -114,7 +114,8 @@ class PartialGroups:
         for function, column_number, type in zip(self._functions, self._places, types, strict=True):
             column = None if column_number is None else batch.column(column_number)
             if column is None or (function.name == COUNT and column.null_count == 0):
-                arrays.append(_make_ones(batch.num_rows))
+                count = batch.num_rows
+                arrays.append(_ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64)))
             else:
                 arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
         return pa.Table.from_arrays(arrays, schema=self._schema)
@@ -170,11 +171,6 @@ class PartialGroups:
             self._returned[name] += _find_magnitude(self._groups.column(name))
         groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
         yield from groups.to_batches()
-
-
-def _make_ones(count: int) -> pa.Array:
-    """Return a one for each of `count` rows."""
-    return _ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64))
 
 
 def _measure_bytes(rows: pa.Table) -> int:

@@ -21,7 +21,8 @@ final class KeysOfMicroBatch {
   private final PravegaStream stream;
   private final List<Expression> conditions = new ArrayList<>();
   private boolean hasAllConditions = true;
-  private boolean isWhole = true;
+  /** Whether the plan of the rows can be repeated as it is, so that one broadcast of it serves two purposes. */
+  boolean isWhole = true;
 
   private KeysOfMicroBatch(LogicalPlan rows, StreamingDataSourceV2ScanRelation scan, PravegaStream stream) {
     this.rows = rows;
@@ -72,11 +73,6 @@ final class KeysOfMicroBatch {
       }
     }
     hasAllConditions &= !dropsRows(plan);
-  }
-
-  /** Returns whether the plan of the rows can be repeated as it is, so that one broadcast of it serves two purposes. */
-  boolean isWhole() {
-    return isWhole;
   }
 
   /** Returns the bytes of the micro-batch's events. */

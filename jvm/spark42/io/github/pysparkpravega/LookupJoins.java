@@ -97,7 +97,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
     Join narrow = withNarrowKeys(join, columns);
     List<EqualTo> equalities = equalities(narrow);
     boolean isBroadcast = join.joinType() == Inner$.MODULE$ && strategy(other).isEmpty()
-        && (asked || strategy(given).isEmpty()) && keys.isWhole()
+        && (asked || strategy(given).isEmpty()) && keys.isWhole
         && equalities.stream().allMatch(equal -> KeysOfMicroBatch.isRepeatable(equal.left()));
     boolean isOuter = !isBroadcast && join.left().exists(LookupJoins::isForEachBatch);
     if (isOuter && join.joinType() == LeftSemi$.MODULE$) {
