@@ -115,7 +115,7 @@ test: $(STAMP) ## Run everything that must pass: lint, types, imports, all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 	$(MAKE) clients
 
-# The modules that have them: importing all others takes longer than a third of these tests.
+# Its modules alone: importing all others takes half a minute.
 SHORT = $(shell grep -rl '@pytest.mark.short$$' tests)
 
 .PHONY: clients

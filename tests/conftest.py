@@ -19,7 +19,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
-from tests.distribution import ByFile, Slice
+from tests.distribution import FIRST, ByFile, Slice
 from tests.interop.confluent_registry import run_registry
 from tests.interop.debezium_readers import DebeziumReaders
 from tests.interop.flink import Flink
@@ -28,8 +28,8 @@ from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
 from tests.interop.postgres import run_postgres
 from tests.scopes import Sweeper
-from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
-from tests.spark_fixtures import ended, functions_left, quick_spark, secure_spark, spark
+from tests.servers import DIRECTORY, Keeper, expect_tests, fallen, named, set_environment_aside, shared_cluster
+from tests.spark_fixtures import ended, functions_left, quick_spark, secure_spark, spark, take_back
 from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
 from tests.without_servers import WithoutServers
 
@@ -123,8 +123,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the file first that can use the time in which servers start."""
+    items.sort(key=lambda item: item.path.name != FIRST)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave modules and tests out of later collections, which take a tenth of the time then."""
+    expect_tests(len(session.items))
     gc.collect()
     gc.freeze()
 
@@ -279,8 +285,10 @@ def _sweeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeper]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _functions_are_dropped() -> Iterator[None]:
+def _session_is_left_as_it_was() -> Iterator[None]:
+    """Other tests share the session, see its confs, and list its functions and views."""
     yield
+    take_back()
     assert functions_left() == [], "other tests share the session and list its functions"
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-FRONT_ENDS = ("test_sql_behaviours.py", "test_jdbc.py", "test_stream_readers.py")
+FRONT_ENDS = (
+    "test_sql_behaviours.py",
+    "test_jdbc.py",
+    "test_stream_readers.py",
+    "test_running_queries.py",
+    "test_foreign_addresses.py",
+)
 """Files whose tests share the SQL shell, the Thrift server and beeline, which take 10 s each to start."""
+
+
+FIRST = "test_packaging.py"
+"""The file that takes longest of those that need no server: it runs while servers start."""
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]

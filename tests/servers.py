@@ -51,6 +51,9 @@ _OF_MANY_STREAMS = {
 }
 
 
+_short_run = False
+
+
 def set_environment_aside() -> None:
     """Take the variables that name a cluster away from the programs of this run; `named` has their values then.
 
@@ -88,16 +91,22 @@ class Keeper:
         del os.environ[DIRECTORY]
 
 
+def expect_tests(count: int) -> None:
+    """Be told how many tests this run has."""
+    global _short_run
+    _short_run = count < 60
+
+
 def shared_cluster(name: str, *, few: bool = False, **settings: Any) -> ClusterInfo:
     """Return the run's cluster of a name; started with these settings if no test has asked for it yet.
 
-    `few` says that few tests use it: what Java's thorough compiler takes would not come back.
+    `few` says that few tests use it, as in a run of few tests: what Java's thorough compiler takes would not come back.
     """
     directory = Path(os.environ[DIRECTORY])
     with hold_lock(directory / f"{name}.lock"):
         chosen = directory / f"{name}.chosen"
         if not chosen.exists():
-            chosen.write_text(str(_start_calm(directory / name, few, settings)))
+            chosen.write_text(str(_start_calm(directory / name, few or _short_run, settings)))
         found = LocalCluster.find(chosen.read_text())
         assert found is not None, f"the cluster '{name}' of this run was stopped"
         return found.info

@@ -18,6 +18,11 @@ from pyspark_pravega import configure
 from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.sql.options import SESSION_CONNECTIONS
 
+_CONFS_AT_START: dict[str, str] = {}
+"""Those of the session that tests share, once there is one."""
+_CATALOGS_OF_FIXTURES = tuple(f"spark.sql.catalog.{name}" for name in ("secure", "quick", "tiered"))
+"""Fixtures of the whole run add these catalogs."""
+
 
 @pytest.fixture(scope="session")
 def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -40,6 +45,7 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
     session = _started(configure(builder, **_settings(cluster)))
     _keep_classes(session)
+    _CONFS_AT_START.update(session.conf.getAll)
     yield session
     session.stop()
 
@@ -64,6 +70,36 @@ def registered(spark: SparkSession, name: str, function: Any, returned: str | No
         yield
     finally:
         spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+
+
+@contextmanager
+def with_confs(spark: SparkSession, confs: dict[str, str]) -> Iterator[None]:
+    """Set confs that the session lacks, for some statements."""
+    for key, text in confs.items():
+        spark.conf.set(key, text)
+    try:
+        yield
+    finally:
+        for key in confs:
+            spark.conf.unset(key)
+
+
+def take_back() -> None:
+    """Take back what tests have left in the session that they share, but functions: confs, views, the namespace."""
+    session = SparkSession._instantiatedSession
+    if session is None or ended() is not None or not _CONFS_AT_START:
+        return
+    session.sql("USE spark_catalog.default")
+    state, java = session._jsparkSession.sessionState(), session._jvm.scala.jdk.javaapi.CollectionConverters
+    for view in java.asJava(state.catalog().listLocalTempViews("*")):
+        session.catalog.dropTempView(view.table())
+    confs = session.conf.getAll
+    for key in confs.keys() - _CONFS_AT_START.keys():
+        if not key.startswith(_CATALOGS_OF_FIXTURES):
+            session.conf.unset(key)
+    for key, text in _CONFS_AT_START.items():
+        if confs.get(key) != text:
+            session.conf.set(key, text)
 
 
 def functions_left() -> list[str]:

@@ -11,16 +11,20 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.formats.core import batches
 from pyspark_pravega.formats.core.framing import make_header
 from pyspark_pravega.local.state import ClusterInfo
 from tests.bad_input import SECRET, Refusal, Watched, refusal
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
+from tests.spark_fixtures import with_confs
 from tests.sql_clients import PySparkClient
 
 OPTION = "PRAVEGA_INVALID_OPTION"
@@ -123,9 +127,8 @@ def test_columns_that_the_policy_of_a_group_refuses(shared: Watched, fresh_name:
     shared.refuse(Refusal(statement, "PRAVEGA_INCOMPATIBLE_SCHEMA", words))
 
 
-@pytest.mark.parametrize("changes", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_task_that_decompresses_very_much_needs_an_option(watched: Watched, changes: bool) -> None:
-    """More than 1 GiB, of about 1 MB that is stored."""
+def write_bombs(watched: Watched, changes: bool, size: int, count: int) -> str:
+    """Write events of `size` bytes, each of which takes a thousandth of that in a stream; return their table."""
     table = f"{watched.name}.bombs"
     format = "'maxwell-json', 'primary-key'='id', 'framing'='registry'" if changes else "'json'"
     watched.sql.run(f"CREATE TABLE {table} (id INT) USING pravega TBLPROPERTIES ('format'={format})")
@@ -134,13 +137,36 @@ def test_a_task_that_decompresses_very_much_needs_an_option(watched: Watched, ch
     registry.add_codec("bombs", "application/x-gzip")
     [newest] = registry.latest_schemas("bombs")
     header = make_header(registry.encoding_id("bombs", newest.version, "application/x-gzip"))
-    bomb = header + gzip.compress(text.encode() + b" " * (62 << 20))
-    insert(watched.pravega, raw_table(stream), pa.record_batch([pa.array([bomb] * 18, pa.binary())], names=["event"]))
-    query = f"SELECT count(id) FROM {table} WITH ('mode'='failfast'"
+    bomb = header + gzip.compress(text.encode() + b" " * size)
+    events = pa.record_batch([pa.array([bomb] * count, pa.binary())], names=["event"])
+    insert(watched.pravega, raw_table(stream), events)
+    return table
+
+
+def test_a_read_that_decompresses_very_much_needs_an_option(
+    watched: Watched, cluster: ClusterInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, which allows less without the option than tasks of Spark do."""
+    monkeypatch.setattr(batches, "FREE_EXPANSION", 2 << 20)
+    name = write_bombs(watched, False, 1 << 20, 3)
+    with connect_catalog(controller_uri=cluster.controller_uri, schema_registry_uri=cluster.registry_uri) as catalog:
+        table = catalog.load_table(name)
+        with pytest.raises(UnsupportedOperationError, match="at most 100 times what is stored"):
+            table.scan(["id"]).to_arrow()
+        rows = table.scan(["id"], options={"max-expansion": "2000"}).to_arrow()
+    assert rows.num_rows == 3
+    words = ("'max-expansion'", "1 to 10000")
+    watched.refuse(Refusal(f"SELECT count(id) FROM {name} WITH ('max-expansion'='0')", OPTION, words))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_task_that_decompresses_very_much_needs_an_option(watched: Watched, changes: bool) -> None:
+    """More than 1 GiB, of about 1 MB that is stored."""
+    query = f"SELECT count(id) FROM {write_bombs(watched, changes, 62 << 20, 18)} WITH ('mode'='failfast'"
     words = ("18", "after decompression", "at most 100 times what is stored", "'max-expansion', now 100")
     watched.refuse(Refusal(f"{query})", "PRAVEGA_UNSUPPORTED_OPERATION", words))
     assert watched.sql.run(f"{query}, 'max-expansion'='1100')") == [("1" if changes else "18",)]
-    watched.refuse(Refusal(f"{query}, 'max-expansion'='0')", OPTION, ("'max-expansion'", "1 to 10000")))
 
 
 def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
@@ -165,11 +191,14 @@ def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
 
 
 def test_a_drop_that_fails_can_be_given_again(watched: Watched, spark: SparkSession, cluster: ClusterInfo) -> None:
-    spark.conf.set("spark.sql.catalog.half", "io.github.pysparkpravega.PravegaCatalog")
-    settings = {"controller-uri": cluster.controller_uri, "schema-registry-uri": "http://localhost:1"}
-    for key, value in {**settings, "retry-timeout": "1s"}.items():
-        spark.conf.set(f"spark.sql.catalog.half.{key}", value)
-    watched.refuse(Refusal(f"DROP TABLE half.`{watched.scope}`.t", "PRAVEGA_SERVER_UNAVAILABLE", ("localhost:1",)))
+    confs = {
+        "half": "io.github.pysparkpravega.PravegaCatalog",
+        "half.controller-uri": cluster.controller_uri,
+        "half.schema-registry-uri": "http://localhost:1",
+        "half.retry-timeout": "1s",
+    }
+    with with_confs(spark, {f"spark.sql.catalog.{key}": text for key, text in confs.items()}):
+        watched.refuse(Refusal(f"DROP TABLE half.`{watched.scope}`.t", "PRAVEGA_SERVER_UNAVAILABLE", ("localhost:1",)))
     assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id") == [("1", "x"), ("2", "y")]
     watched.sql.run(f"DROP TABLE {watched.name}.t")
     assert not watched.pravega.controller.stream_exists(Stream(watched.scope, "t"))
