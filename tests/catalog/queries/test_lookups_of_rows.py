@@ -26,9 +26,8 @@ class Rows(Enrichment):
     """Joins with a table of changes, whose rows are remembered where a query has `{remembered}`."""
 
     def __init__(self, spark: SparkSession, scope: str, directory: Path, type: str, key: str) -> None:
-        super().__init__(spark, scope, directory)
+        super().__init__(spark, scope, directory, f"pravega.`{scope}`.device")
         self.states = directory / "rows"
-        self.names["machine"] = f"pravega.`{scope}`.device"
         self.names["remembered"] = (
             f"{self.names['machine']} WITH ('current-rows.remembered-in'='{self.states.as_uri()}')"
         )
