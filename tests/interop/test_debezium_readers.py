@@ -131,7 +131,7 @@ def test_flink_and_sinks_of_debezium_and_of_kafka_connect_read_avro(
     assert debezium_readers.connect(read, written, "unwrap") == expected
 
 
-@pytest.mark.parametrize("format", ["json", "avro"])
+@pytest.mark.parametrize("format", ["json", pytest.param("avro", marks=pytest.mark.long)])
 def test_debeziums_jdbc_sink_fills_a_database_with_the_same_rows(
     spark: SparkSession,
     cluster: ClusterInfo,

@@ -1,4 +1,4 @@
-"""All behaviours by group, and those that `make test` checks in every front end."""
+"""All behaviours by group, and those that `make test` checks in other front ends than PySpark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.catalog.behaviours.model import Behaviour
 
 GROUPS = queries.ALL | definitions.ALL | writing.ALL | refusals.ALL | several.ALL
 
-_IN_EVERY_FRONT_END = {
+_IN_OTHER_FRONT_ENDS = {
     "reading": ("all columns of all rows, in the order of the table's columns", "bytes, even none", "LIMIT"),
     "conditions": ("equal to a text with quotes and umlauts", "times", "elements of arrays"),
     "aggregates": ("sums and means",),
@@ -58,14 +58,24 @@ _IN_EVERY_FRONT_END = {
 Their answers pass through code of the front end: words and cells that it shows, errors, settings of its session. Of
 other kinds, one behaviour shows that the statement comes through.
 """
+_IN_EVERY_FRONT_END = {"reading", "errors of queries", "created", "inserted", "history"}
+"""Groups whose chosen behaviours `make test` has in every front end; of others, each has every second one."""
 
 _CHOSEN = [
-    next(behaviour for behaviour in GROUPS[group] if behaviour.name == name)
-    for group, names in _IN_EVERY_FRONT_END.items()
+    (group, next(behaviour for behaviour in GROUPS[group] if behaviour.name == name))
+    for group, names in _IN_OTHER_FRONT_ENDS.items()
     for name in names
 ]
+_IN_BRIEF = {
+    front_end: [
+        behaviour
+        for number, (group, behaviour) in enumerate(_CHOSEN)
+        if group in _IN_EVERY_FRONT_END or number % 2 == turn
+    ]
+    for front_end, turn in (("spark-sql", 0), ("jdbc", 1))
+}
 
 
 def is_at_length(front_end: str, behaviour: Behaviour) -> bool:
     """Tell whether only `make long` checks a behaviour in a front end. PySpark checks all of them in `make test`."""
-    return front_end != "pyspark" and behaviour not in _CHOSEN
+    return front_end != "pyspark" and behaviour not in _IN_BRIEF.get(front_end, ())

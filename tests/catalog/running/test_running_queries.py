@@ -120,6 +120,7 @@ def test_a_query_goes_on_and_takes_what_there_is(halls: Halls) -> None:
         halls.stop()
 
 
+@AT_LENGTH
 def test_a_query_has_a_consumer(halls: Halls) -> None:
     kept = "'retention.type'='size', 'retention.minimum'='1g'"
     halls.sql.run(f"ALTER TABLE {halls.scope}.numbers SET TBLPROPERTIES ({kept})")

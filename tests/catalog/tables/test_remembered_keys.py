@@ -165,7 +165,8 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", [*KEYS, "two"])
-def test_any_keys_have_the_rows_of_all_events(table: Table, remembering: str, key: str) -> None:
+@pytest.mark.parametrize("steps", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_any_keys_have_the_rows_of_all_events(table: Table, remembering: str, key: str, steps: int) -> None:
     rng = random.Random(key)
     type, text = (key, KEYS[key]) if key in KEYS else ("INT", "CAST({} AS INT)")
     names = "a" if key in KEYS else "a,b"
@@ -174,7 +175,7 @@ def test_any_keys_have_the_rows_of_all_events(table: Table, remembering: str, ke
         f"('format'='debezium-json', 'primary-key'='{names}', 'scaling.min-segments'='2')"
     )
     keys = range(2 if key == "BOOLEAN" else 12)
-    for step in range(4):
+    for step in range(steps):
         source = f"(SELECT {text.format('id')} AS a, concat('b', id % 2) AS b, CAST({step} AS INT) AS n FROM range(12))"
         table.spark.sql(f"INSERT INTO {table.name} SELECT first(a), first(b), first(n) FROM {source} GROUP BY {names}")
         if step % 2:

@@ -38,7 +38,7 @@ def changes(spark: SparkSession, table: str, first: int) -> list[tuple[Any, ...]
     return sorted(tuple(row) for row in found)
 
 
-@pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
+@pytest.mark.parametrize("format", ["debezium-json", pytest.param("debezium-avro", marks=pytest.mark.long)])
 def test_rows_stay_and_changes_before_them_go(
     spark: SparkSession, pravega: Pravega, scope: str, format: str, tmp_path: Path
 ) -> None:
@@ -83,7 +83,7 @@ def test_rows_stay_and_changes_before_them_go(
         query.stop()
 
 
-@pytest.mark.parametrize("segments", ["1", "3"])
+@pytest.mark.parametrize("segments", [pytest.param("1", marks=pytest.mark.long), "3"])
 def test_nothing_is_lost_beside_writers(spark: SparkSession, scope: str, segments: str) -> None:
     """Each writer has its own keys, and knows their rows; the table is compacted as often as it can be."""
     table, keys = create(spark, scope, "t", "id BIGINT, n BIGINT", **{"scaling.min-segments": segments}), 40

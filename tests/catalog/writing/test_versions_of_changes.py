@@ -20,7 +20,6 @@ from tests.catalog.writing.test_compaction import compact
 from tests.catalog.writing.test_row_changes import condition, create, deliver_first_row, rows
 
 __all__ = ["target"]
-FORMATS = pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
 
 
 def feed(spark: SparkSession, table: str, range: str) -> list[tuple[Any, ...]]:
@@ -68,7 +67,7 @@ def run_randomly(spark: SparkSession, table: str, random: Random, count: int) ->
                 )
 
 
-@FORMATS
+@pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
 def test_changes_lead_from_version_to_version(
     spark: SparkSession, pravega: Pravega, scope: str, target: Target, format: str
 ) -> None:
@@ -111,7 +110,7 @@ def test_changes_lead_from_version_to_version(
         ).start().awaitTermination()
 
 
-@FORMATS
+@pytest.mark.parametrize("format", ["debezium-json", pytest.param("debezium-avro", marks=pytest.mark.long)])
 def test_compaction_changes_nothing_and_what_it_removed_is_missing(
     spark: SparkSession, scope: str, target: Target, tmp_path: Path, format: str
 ) -> None:
