@@ -94,7 +94,7 @@ class Keeper:
 def expect_tests(count: int) -> None:
     """Be told how many tests this run has."""
     global _short_run
-    _short_run = count < 60
+    _short_run = count < 80
 
 
 def shared_cluster(name: str, *, few: bool = False, **settings: Any) -> ClusterInfo:
