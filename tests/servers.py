@@ -92,7 +92,7 @@ class Keeper:
 
 
 def expect_tests(count: int) -> None:
-    """Be told how many tests this run has."""
+    """Note how many tests this run has, before the first cluster starts."""
     global _short_run
     _short_run = count < 80
 

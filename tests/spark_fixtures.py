@@ -19,7 +19,7 @@ from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.sql.options import SESSION_CONNECTIONS
 
 _CONFS_AT_START: dict[str, str] = {}
-"""Those of the session that tests share, once there is one."""
+"""Those of `list_confs`, once there is a session that tests share."""
 _CATALOGS_OF_FIXTURES = tuple(f"spark.sql.catalog.{name}" for name in ("secure", "quick", "tiered"))
 """Fixtures of the whole run add these catalogs."""
 
@@ -45,7 +45,7 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
     session = _started(configure(builder, **_settings(cluster)))
     _keep_classes(session)
-    _CONFS_AT_START.update(session.conf.getAll)
+    _CONFS_AT_START.update(list_confs(session))
     yield session
     session.stop()
 
@@ -84,8 +84,13 @@ def with_confs(spark: SparkSession, confs: dict[str, str]) -> Iterator[None]:
             spark.conf.unset(key)
 
 
+def list_confs(session: SparkSession) -> dict[str, str]:
+    """List the confs of a session that statements can change."""
+    return {key: text for key, text in session.conf.getAll.items() if key.startswith("spark.sql.")}
+
+
 def take_back() -> None:
-    """Take back what tests have left in the session that they share, but functions: confs, views, the namespace."""
+    """Take back what tests have left in the session that they share: confs, temporary views, the current namespace."""
     session = SparkSession._instantiatedSession
     if session is None or ended() is not None or not _CONFS_AT_START:
         return
@@ -93,7 +98,7 @@ def take_back() -> None:
     state, java = session._jsparkSession.sessionState(), session._jvm.scala.jdk.javaapi.CollectionConverters
     for view in java.asJava(state.catalog().listLocalTempViews("*")):
         session.catalog.dropTempView(view.table())
-    confs = session.conf.getAll
+    confs = list_confs(session)
     for key in confs.keys() - _CONFS_AT_START.keys():
         if not key.startswith(_CATALOGS_OF_FIXTURES):
             session.conf.unset(key)

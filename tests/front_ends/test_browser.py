@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.browser import newest_rows
 from pyspark_pravega.catalog import PravegaCatalog, connect
+from pyspark_pravega.catalog.running.kept_query import KeptQueries
 from pyspark_pravega.client import Pravega, StreamConfiguration
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import Consumer
@@ -197,9 +198,16 @@ def test_tables_are_found_in_all_scopes(client: httpx.Client, catalog: PravegaCa
 
 
 def test_streaming_queries_are_known_by_what_they_leave(
-    client: httpx.Client, catalog: PravegaCatalog, spark: SparkSession, scope: str, tmp_path: Path
+    client: httpx.Client,
+    catalog: PravegaCatalog,
+    spark: SparkSession,
+    scope: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Those of any program by the ledgers of tables, those of SQL by what is kept of them."""
+    # Otherwise the pages would ask a scope that had no query again after 20 s.
+    monkeypatch.setattr(KeptQueries.all, "__defaults__", (1.0,))
     namespace = f"pravega.`{scope}`"
     spark.sql(f"CREATE TABLE {namespace}.numbers (id BIGINT) USING pravega")
     spark.sql(f"CREATE TABLE {namespace}.copies (id BIGINT) USING pravega")
@@ -224,7 +232,6 @@ def test_streaming_queries_are_known_by_what_they_leave(
     )
     try:
         deadline = time.monotonic() + PATIENCE
-        # A scope that had no query is asked again after 20 s.
         while "rows/s out" not in (shown := client.get(f"/queries/{name}").text):
             assert time.monotonic() < deadline, shown
             time.sleep(0.2)

@@ -59,7 +59,7 @@ Their answers pass through code of the front end: words and cells that it shows,
 other kinds, one behaviour shows that the statement comes through.
 """
 _IN_EVERY_FRONT_END = {"reading", "errors of queries", "created", "inserted", "history"}
-"""Groups whose chosen behaviours `make test` has in every front end; of others, each has every second one."""
+"""Groups of which `make test` has these in every front end. Those of others are in the shell and JDBC by turns."""
 
 _CHOSEN = [
     (group, next(behaviour for behaviour in GROUPS[group] if behaviour.name == name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -37,11 +38,11 @@ def test_servers_tier_by_themselves(
     spark: SparkSession, lake: dict[str, str], scope: str, cluster: ClusterInfo, tmp_path: Path, stack: ExitStack
 ) -> None:
     """A server repeats the call, another one goes on when it is killed, and no server does without the property."""
-    table, pids = create(spark, scope, "t", **{"tier.interval": "1s"}), {}
+    table = create(spark, scope, "t", **{"tier.interval": "1s"})
     servers = Servers(spark, cluster, tmp_path, **{f"lake.{key}": text for key, text in lake.items()})
-    for _ in range(2):
-        shell = servers.begin_shell(stack)
-        pids[shell.pid] = shell
+    with ThreadPoolExecutor() as threads:
+        shells = [threads.submit(servers.begin_shell, stack) for _ in range(2)]
+    pids = {shell.result().pid for shell in shells}
 
     def tiered() -> list[int]:
         return ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,7 +32,7 @@ class Servers:
     """Servers that run queries no other one runs. The session of the tests, which does not, watches them."""
 
     def __init__(self, spark: SparkSession, cluster: ClusterInfo, directory: Path, **more: str) -> None:
-        self.spark, self._directory, self._number = spark, directory, 0
+        self.spark, self._directory = spark, directory
         confs = {
             "spark.sql.catalog.pravega.queries.run": "true",
             "spark.sql.catalog.pravega.queries.lease": f"{LEASE}s",
@@ -64,10 +65,7 @@ class Servers:
             yield
 
     def _new_directory(self) -> Path:
-        self._number += 1
-        directory = self._directory / f"server-{self._number}"
-        directory.mkdir()
-        return directory
+        return Path(tempfile.mkdtemp(prefix="server-", dir=self._directory))
 
     def shown(self, name: str) -> Row:
         [row] = self.spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}'").collect()
