@@ -33,7 +33,7 @@ _AT_LENGTH = [pytest.mark.long, pytest.mark.timeout(1200)]
 @pytest.mark.parametrize(
     "program, rounds",
     [
-        ("tiering_process", 3),
+        ("tiering_process", 2),
         ("tiering_driver", 1),
         pytest.param("tiering_process", 100, marks=_AT_LENGTH),
         pytest.param("tiering_driver", 20, marks=_AT_LENGTH),

@@ -29,6 +29,7 @@ READS: dict[str, Read] = {
     "changes of rows": lambda spark, scope: spark.readStream.format("pravega").option("catalog", "pravega")
     .option("scope", scope).option("stream", "d").option("changes", "true").load(),
 }  # fmt: skip
+IN_BRIEF = ("rows", "changes of rows")
 
 
 @pytest.fixture
@@ -92,7 +93,9 @@ def test_a_cluster_that_is_gone(spark: SparkSession, scope: str, tmp_path: Path,
     assert ("So it is with b." in text) == (kind == "rows of several streams")
 
 
-@pytest.mark.parametrize("kind", READS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind in IN_BRIEF else pytest.mark.long) for kind in READS]
+)
 def test_a_cluster_that_was_restored(spark: SparkSession, scope: str, tmp_path: Path, kind: str) -> None:
     """Its segments have their times, but a query that had read further than the backup cannot go on."""
     read, checkpoint = READS[kind], tmp_path / "checkpoint"
