@@ -103,7 +103,7 @@ imports: $(STAMP) ## Check that the folders import each other only as the archit
 # Two at a time: each uses one processor.
 .PHONY: static
 static: $(STAMP)
-	$(MAKE) --jobs 2 --output-sync=target lint types imports
+	$(MAKE) --jobs 2 lint types imports
 
 .PHONY: check
 check: static ## Run what needs no server, no jar and no archive: lint, types, imports, unit tests (2 minutes)
@@ -111,7 +111,7 @@ check: static ## Run what needs no server, no jar and no archive: lint, types, i
 
 .PHONY: test
 test: $(STAMP) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
-	$(MAKE) --jobs 2 --output-sync=target lint types imports jar native $(ARCHIVE)
+	$(MAKE) --jobs 2 lint types imports jar native $(ARCHIVE)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 	$(MAKE) clients
 
@@ -145,7 +145,7 @@ OLDER_RUN = -m pytest tests/catalog/test_spark_versions.py tests/catalog/test_sq
 # Both at a time: each often waits for one server to start.
 .PHONY: older-sparks
 older-sparks: build/spark-$(lastword $(SPARK41))/installed build/spark-$(lastword $(SPARK42))/installed jars native ## Run a short path with Spark 4.1 and 4.2 (3 minutes; downloads twice 450 MB)
-	$(MAKE) --jobs 2 --output-sync=target $(addprefix older-spark-,$(lastword $(SPARK41)) $(lastword $(SPARK42)))
+	$(MAKE) --jobs 2 $(addprefix older-spark-,$(lastword $(SPARK41)) $(lastword $(SPARK42)))
 
 .PHONY: $(addprefix older-spark-,$(SPARK41) $(SPARK42))
 # A short run is not worth an archive that is recorded beside it.
