@@ -65,6 +65,13 @@ class Tables:
         for each in split_script(translate(statement).script):
             self.spark.sql(each.text)
 
+    def use_catalog(self) -> None:
+        """Let Flink look names up in its own catalog of the scope."""
+        controller, registry = self.cluster.controller_uri, self.cluster.registry_uri
+        addresses = f"'controller-uri' = '{controller}', 'schema-registry-uri' = '{registry}'"
+        self.flink.run(f"CREATE CATALOG pc WITH ('type' = 'pravega', 'default-database' = '{self.scope}', {addresses})")
+        self.flink.run("USE CATALOG pc")
+
     def registry(self, stream: str) -> str:
         """Return the options of the format that uses the schema registry."""
         return f"""'format' = 'pravega-registry', 'pravega-registry.uri' = '{self.cluster.registry_uri}',
@@ -178,12 +185,7 @@ def test_a_batch_of_flink_finds_no_rows(tables: Tables) -> None:
 def test_both_catalogs_have_the_tables_of_the_other(tables: Tables) -> None:
     tables.spark.sql(f"CREATE TABLE {tables.name('ours')} (id INT, name STRING)")
     tables.spark.sql(f"INSERT INTO {tables.name('ours')} VALUES (1, 'a')")
-    cluster = tables.cluster
-    tables.flink.run(
-        f"""CREATE CATALOG pc WITH ('type' = 'pravega', 'default-database' = '{tables.scope}',
-            'controller-uri' = '{cluster.controller_uri}', 'schema-registry-uri' = '{cluster.registry_uri}')"""
-    )
-    tables.flink.run("USE CATALOG pc")
+    tables.use_catalog()
     assert tables.flink.changes("SHOW TABLES", 9) == [("+I", ["ours"])]
     assert tables.flink.changes("SELECT * FROM ours", 1) == [("+I", ["1", "a"])]
     tables.flink.run("CREATE TABLE theirs (id INT, name STRING)")
@@ -191,6 +193,27 @@ def test_both_catalogs_have_the_tables_of_the_other(tables: Tables) -> None:
     names = {row.tableName for row in tables.spark.sql(f"SHOW TABLES IN pravega.`{tables.scope}`").collect()}
     assert names == {"ours", "theirs"}
     assert tables.fold("theirs", "id") == {2: (2, "b")}
+
+
+def test_each_reads_every_type_of_the_other_in_a_table_of_flinks_catalog(tables: Tables) -> None:
+    columns = "abcdefhijklmno"
+    tables.use_catalog()
+    tables.flink.run(f"CREATE TABLE theirs ({declare(columns)})")
+    tables.flink.run(f"INSERT INTO theirs {values(columns)}")
+    rows = tables.read_by_spark("theirs")
+    assert len(rows) == ROWS
+    insert_by_spark(tables, "theirs", columns)
+    twice = sorted([*rows, *rows], key=repr)
+    assert tables.read_by_spark("theirs") == twice
+    assert tables.read_by_flink("theirs", 2 * ROWS) == twice
+
+
+def test_flinks_catalog_has_no_decimals_of_avro(tables: Tables) -> None:
+    tables.use_catalog()
+    tables.flink.run(f"CREATE TABLE theirs ({declare('g')})")
+    with pytest.raises(JavaError, match="cannot be cast to class .*DecimalType"):
+        tables.flink.run(f"INSERT INTO theirs {values('g')}")
+    assert tables.read_by_spark("theirs") == []
 
 
 def test_flink_reads_statements_as_changes(tables: Tables) -> None:
