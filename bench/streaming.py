@@ -181,17 +181,14 @@ def measure_real_time(run: Run, rates: Sequence[int]) -> None:
             with run.feed(source, max(rate, WARM_RATE), WARM_SECONDS) as feeder:
                 assert feeder.stdout is not None
                 first = int(feeder.stdout.read())
+            wait_for_visible(run, table, first)
             warm, used = datetime.now().timestamp(), read_processor_seconds(jvm)
             with run.feed(source, rate, run.seconds) as feeder:
                 assert feeder.stdout is not None
                 sent = int(feeder.stdout.read())
             used = read_processor_seconds(jvm) - used
             fed = time.monotonic()
-            end = fed + 120
-            while (count := run.spark.sql(f"SELECT count(*) FROM {table}").collect()[0][0]) < first + sent:
-                assert time.monotonic() < end, (count, first, sent)
-                time.sleep(0.5)
-            assert count == first + sent, (count, first, sent)
+            wait_for_visible(run, table, first + sent)
             behind = time.monotonic() - fed
         times = run.percentiles(target, visible, sent, since=warm)
         print(
@@ -199,6 +196,15 @@ def measure_real_time(run: Run, rates: Sequence[int]) -> None:
             f"{used / sent * 1e6:.0f} core microseconds for each",
             flush=True,
         )
+
+
+def wait_for_visible(run: Run, table: str, rows: int, seconds: float = 120) -> None:
+    """Wait until a table has this number of rows."""
+    end = time.monotonic() + seconds
+    while (count := run.spark.sql(f"SELECT count(*) FROM {table}").collect()[0][0]) < rows:
+        assert time.monotonic() < end, (count, rows)
+        time.sleep(0.5)
+    assert count == rows, (count, rows)
 
 
 def find_percentile(ordered: list[float], part: float) -> float:
