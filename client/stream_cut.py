@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import re
 import zlib
@@ -62,15 +61,16 @@ class StreamCut:
 
     @classmethod
     def from_text(cls, text: str) -> StreamCut:
-        """Return the cut of a text that `to_text` or Java's `asText` wrote. Raises InvalidOptionError."""
-        if text.strip() == UNBOUNDED:
+        """Return the cut of a text that `to_text` or Java's `asText` wrote, or of the plain text that they compress.
+
+        Raises InvalidOptionError.
+        """
+        plain = text.strip()
+        if plain == UNBOUNDED:
             _refuse(text, f"is {UNBOUNDED}, which is not a position; leave the bound out instead")
-        try:
-            compressed = base64.b64decode(text.strip(), validate=True)
-        except (binascii.Error, ValueError):
-            _refuse(text, "is not base64")
-        plain = _decompress(text, compressed)
         parts = plain.split(":")
+        if len(parts) == 1:  # base64 has no colon
+            parts = _decompress(text).split(":")
         if len(parts) != 5:
             _refuse(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
         version, scoped_name, *columns = parts
@@ -95,9 +95,10 @@ class StreamCut:
         return cls(Stream(scope, name), positions)
 
 
-def _decompress(text: str, compressed: bytes) -> str:
+def _decompress(text: str) -> str:
     inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
+        compressed = base64.b64decode(text.strip(), validate=True)
         plain = inflater.decompress(compressed, _MAX_PLAIN_BYTES)
         if not inflater.eof:
             _refuse(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
@@ -108,6 +109,8 @@ def _decompress(text: str, compressed: bytes) -> str:
         _refuse(text, "is not compressed with gzip")
     except UnicodeDecodeError:
         _refuse(text, "does not hold text")
+    except ValueError:  # binascii's, or of characters beyond ASCII
+        _refuse(text, "is not base64")
 
 
 def _parse_integers(text: str, column: str) -> list[int]:
@@ -121,6 +124,7 @@ def _parse_integers(text: str, column: str) -> list[int]:
 
 def _refuse(text: str, reason: str) -> NoReturn:
     raise InvalidOptionError(
-        f"the stream cut '{shorten(text, 60)}' {reason}; give the text of a stream cut as this package or "
-        "Java's StreamCut.asText() writes it"
+        f"the stream cut '{shorten(text, 60)}' {reason}; give the plain text "
+        "0:scope/stream:numbers:epochs:offsets, or the text of a stream cut as this package or Java's "
+        "StreamCut.asText() writes it"
     ) from None

@@ -96,6 +96,13 @@ def test_a_cut_over_thousands_of_segments() -> None:
     assert StreamCut.from_text(cut.to_text()) == cut
 
 
+def test_the_plain_text_is_a_cut_too() -> None:
+    for text, positions in java_vectors():
+        if positions:
+            plain = gzip.decompress(base64.b64decode(text)).decode()
+            assert StreamCut.from_text(f" {plain} ") == StreamCut.from_text(text)
+
+
 MEMBER = gzip.compress(b"0:s/t:0:0:0", mtime=0)
 
 
@@ -109,6 +116,7 @@ MEMBER = gzip.compress(b"0:s/t:0:0:0", mtime=0)
         (base64.b64encode(gzip.compress(b"\xff\xfe", mtime=0)).decode(), "does not hold text"),
         (UNBOUNDED, "leave the bound out"),
         (text_of("0:s/t:0:0"), "4 parts instead of 5"),
+        ("0:s/t:0:0", "4 parts instead of 5.*the plain text 0:scope/stream"),
         (text_of("1:s/t:0:0:0"), "version '1'"),
         (text_of("0:st:0:0:0"), "instead of scope/stream"),
         (text_of("0:s/t/u:0:0:0"), "instead of scope/stream"),

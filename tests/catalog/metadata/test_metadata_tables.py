@@ -167,3 +167,31 @@ def test_the_page_on_history(spark: SparkSession, scope: str) -> None:
             spark.sql(statement)
         found = [" ".join(str(value).lower() for value in row) for row in spark.sql(last).collect()]
         assert found == shown.lower().splitlines()
+
+
+def test_sql_makes_a_stream_cut(spark: SparkSession, scope: str) -> None:
+    """By the example of docs/streaming.md; a cut within an event is none."""
+    table, page = f"pravega.`{scope}`.sensor", PAGE.with_name("streaming.md").read_text()
+    properties = "TBLPROPERTIES ('scaling.min-segments'='2', 'routing-key'='place')"
+    spark.sql(f"CREATE TABLE {table} (place STRING, temp DOUBLE) {properties}")
+    for temp in (20, 35, 25):
+        spark.sql(f"INSERT INTO {table} SELECT concat('p', id), {temp} + id / 100 FROM range(9)")
+    assert spark.sql(f"SELECT count(DISTINCT _segment) FROM {table}").collect() == [(2,)]
+    [example] = re.findall(r"^```sql\n(DECLARE VARIABLE cut.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    example = example.replace("pravega.iot.sensor", table).replace("iot/sensor", f"{scope}/sensor")
+    declare, make, name, execute = example.rstrip().rstrip(";").split(";\n")
+    spark.sql(declare)
+    try:
+        spark.sql(make)
+        [(cut,)] = spark.sql("SELECT cut").collect()
+        spark.sql(name)
+        temps = [row.temp for row in spark.sql(execute).collect()]
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE cut")
+    assert sorted(map(int, temps)) == [25] * 9 + [35] * 9
+    before = spark.sql(f"SELECT temp FROM {table} VERSION AS OF '{cut}'").collect()
+    assert sorted(int(temp) for (temp,) in before) == [20] * 9
+    within = re.sub(r"\d+$", lambda offset: str(int(offset[0]) + 1), cut)
+    for bound in ("start-stream-cut", "end-stream-cut"):
+        with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT"):
+            spark.sql(f"SELECT temp FROM {table} WITH ('{bound}'='{within}')").collect()
