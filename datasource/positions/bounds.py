@@ -37,10 +37,13 @@ def find_group_cut(pravega: Pravega, stream: Stream, options: o.Options) -> Stre
     group = pravega.controller.reader_group(stream.scope, name) if name else None
     if group is None or stream not in group.streams:
         names = [one.name for one in list_reader_groups(pravega, stream)]
+        kind, cure = "reader group", "The client whose readers are in a group makes it."
+        if text == o.AT_CONSUMER:
+            kind = "consumer"
+            cure = "The procedure create_consumer makes one, and so does a streaming query with another start."
         raise ConsumerNotFoundError(
-            f"{start}: stream {stream} has no consumer '{name}'. Its consumers and reader groups: "
-            f"{', '.join(names) or 'none'}.{_suggest(name, names)} The procedure create_consumer makes one, and so "
-            "does a streaming query with another start."
+            f"{start}: stream {stream} has no {kind} '{name}'. Its consumers and reader groups: "
+            f"{', '.join(names) or 'none'}.{_suggest(name, names)} {cure}"
         )
     position = find_group_position(pravega, stream, group.scope, group.name)
     if position is None:
