@@ -10,18 +10,21 @@ from functools import partial
 from typing import TypeAlias
 
 from pyspark_pravega import errors
+from pyspark_pravega.client.cancellation import map_side_by_side
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.sql import options as o
 
 from ..positions.identity import identify
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import has_times
+from ..scan.event_times import EventTimes
 from ..scan.planned_scan import PlannedScan
 from ..stream_source.admission import Limits, read_limits
 from ..stream_source.batch_planning import TableStream
 from ..stream_source.event_time_drift import check_times
 from ..stream_source.memory import QueryMemory
 from ..stream_source.merged_source import MemberStream, MergedOffset, MergedTableStream
+from ..stream_source.offset import SourceOffset
 from ..stream_source.source import BatchRange, MicroBatchEnd, StreamReader, StreamSource
 from ..tables.merged_table import MemberChoice, check_member
 from ..tables.open_table import OpenTable
@@ -33,8 +36,9 @@ _UNFINISHED_SECONDS = 30.0
 
 FoundByName: TypeAlias = Mapping[str, tuple[StreamTable, str | None]]
 """Tables of streams, with the identities of these."""
-PlanSlices: TypeAlias = Callable[[StreamTable, Mapping[int, Sequence[SegmentSlice]]], PlannedScan]
-"""Of a table and the slices of its members, by their places."""
+TimedSlices: TypeAlias = tuple[Sequence[SegmentSlice], EventTimes | None]
+PlanSlices: TypeAlias = Callable[[StreamTable, Mapping[int, TimedSlices]], PlannedScan]
+"""Of a table, and the slices of its members with the times of their rows, by their places."""
 
 
 class MergedSource(StreamSource):
@@ -43,16 +47,12 @@ class MergedSource(StreamSource):
     def __init__(self, opened: OpenTable, reader: StreamReader, plan: PlanSlices) -> None:
         """Take a table and its reader. `plan` fixes what a micro-batch reads of the streams that were found.
 
-        Raises InvalidOptionError or UnsupportedOperationError for options and columns that need one stream.
+        Raises InvalidOptionError for options that need one stream.
         """
         self._opened, self._reader, self._plan = opened, reader, plan
         self._pravega, self._table, self._options = opened.pravega, opened.table, opened.options
         options, stream = self._options, opened.stream
-        if has_times(self._table, reader.columns):
-            raise errors.UnsupportedOperationError(
-                f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {stream} is "
-                "several streams. Leave the columns out, or read one stream."
-            )
+        self._has_times = has_times(self._table, reader.columns)
         self._choice = MemberChoice.of(options, stream.scope)
         streams = [member.stream for member in self._choice.listed]
         if options.is_set(o.CONSUMER) and len(set(streams)) < len(streams):
@@ -85,8 +85,11 @@ class MergedSource(StreamSource):
         bound = None if last is None else reading.read_offset(last)
         end = reading.end(begin, bound, limits, self._query())
         self._consume(end.offset)  # new streams, of which nothing has been read yet
-        reached = since if end.offset is begin else end.offset.to_json()
-        return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
+        reached = end.offset
+        if reached is not begin and self._has_times:
+            reached, _ = self._note_times(begin, reached)
+        text = since if reached is begin else reached.to_json()
+        return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
 
     def plan(self, batch: BatchRange) -> PlannedScan:
         """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
@@ -95,9 +98,10 @@ class MergedSource(StreamSource):
         since, until = reading.read_offset(batch.since), reading.read_offset(batch.until)
         self._consume(since, until)
         pieces_by_name = reading.slices(since, until)
+        times = self._note_times(since, until)[1] if self._has_times else {}
         numbers = {name: number for number, name in enumerate(streams)}
         table = replace(self._table, members=tuple(member for member, _ in streams.values()))
-        slices = {numbers[name]: pieces for name, pieces in pieces_by_name.items() if pieces}
+        slices = {numbers[name]: (pieces, times.get(name)) for name, pieces in pieces_by_name.items() if pieces}
         return self._plan(table, slices)
 
     def commit(self, until: str) -> None:
@@ -110,6 +114,21 @@ class MergedSource(StreamSource):
             f"{self._reader.name} is several streams, which real-time mode cannot follow. Read one stream, or use "
             "another trigger."
         )
+
+    def _note_times(self, since: MergedOffset, until: MergedOffset) -> tuple[MergedOffset, Mapping[str, EventTimes]]:
+        """Return a micro-batch's end with the watermarks that count, by default those of now, and its rows' times."""
+
+        def note(name: str) -> tuple[SourceOffset, EventTimes]:
+            offset = until.offsets[name]
+            marks = self._reader.memory.marks(self._pravega, offset.cut.stream, self._reader.checkpoint)
+            end = marks.end() if offset.marks is None else offset.marks
+            begin = since.offsets.get(name, offset).cut.positions if offset.begin is None else offset.begin
+            return replace(offset, marks=end), marks.times(begin, offset.cut.positions, end)
+
+        noted = dict(zip(until.offsets, map_side_by_side(note, until.offsets), strict=True))
+        time = until.time or EventTimes.find_common_time((times for _, times in noted.values()), since.time)
+        bounded = {name: times.within(since.time, time) for name, (_, times) in noted.items()}
+        return MergedOffset({name: offset for name, (offset, _) in noted.items()}, time), bounded
 
     def _consume(self, offset: MergedOffset, until: MergedOffset | None = None) -> None:
         """Let the query's consumers, if it has some, hold what follows an offset, one in each stream.

@@ -17,18 +17,17 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_merged_refusal
 
-from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import add_counts, make_null_counts
 from ..scan.planned_scan import EarlierScan, PlannedReader, PlannedScan, RowSource
 from ..scan.reader import SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..stream_source.source import StreamReader, StreamSource
-from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
 from .event_table import EVENT_KINDS, EventRows
-from .merged_rows_source import MergedSource
+from .merged_rows_source import MergedSource, TimedSlices
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
 _ORIGIN = StructType([field for field, _ in ORIGIN_COLUMNS.values()])
@@ -126,9 +125,7 @@ def _drop_partitions(planned: PlannedScan) -> PlannedScan:
 class MergedStreams(EventRows):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
-    hidden_columns = (*(name for name in HIDDEN_COLUMNS if name not in TIME_COLUMNS), *ORIGIN_COLUMNS)
-    """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
-    a stream as soon as a query names one."""
+    hidden_columns = (*HIDDEN_COLUMNS, *ORIGIN_COLUMNS)
     unsupported = ("VERSION AS OF", "history", "size", "schema_versions")
     refusal = staticmethod(describe_merged_refusal)
 
@@ -151,12 +148,13 @@ class MergedStreams(EventRows):
             self._refuse("CHANGES", self.table)
         check_merged_bounds(self.table, self.options)
 
-        def plan(table: StreamTable, slices: Mapping[int, Sequence[SegmentSlice]]) -> PlannedScan:
+        def plan(table: StreamTable, slices: Mapping[int, TimedSlices]) -> PlannedScan:
             """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
             merged = replace(self, table=table)
 
             def plan_member(number: int, columns: StructType) -> PlannedScan:
-                return merged._member(number).plan_micro_batch(slices[number], columns, reader.checkpoint)
+                pieces, times = slices[number]
+                return merged._member(number).plan_micro_batch(pieces, columns, reader.checkpoint, times)
 
             return merged._merge(reader.columns, plan_member, list(slices))
 

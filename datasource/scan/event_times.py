@@ -11,6 +11,9 @@ own watermark, so that its time is a microsecond later.
 
 `_event_time_upper` is the upper bound, as in the time windows of Java's readers: the latest time that a writer had
 noted at the first watermark after the event. Writers note whole milliseconds: it is the last microsecond of that one.
+
+Of several streams that are read as one, no row's time is later than what all of them have reached. The query's offset
+keeps that time, which never goes back: events of a stream that comes later, with older watermarks, have it too.
 """
 
 from __future__ import annotations
@@ -70,6 +73,18 @@ class EventTimes:
         times._floor = times._find_newest_passed(since)
         times._ceiling = times._find_newest_passed(until)
         return times
+
+    def within(self, floor: int | None, ceiling: int | None) -> EventTimes:
+        """Bound the times by what several streams have reached where a micro-batch begins and ends."""
+        self._floor, self._ceiling = floor, ceiling if self._marks else None
+        return self
+
+    @staticmethod
+    def find_common_time(streams: Iterable[EventTimes], floor: int | None) -> int | None:
+        """Return the time that all streams with watermarks have reached where a micro-batch ends, at least `floor`."""
+        reached = [_NULL if times._ceiling is None else times._ceiling for times in streams if times._marks]
+        time = max(min(reached, default=_NULL), _NULL if floor is None else floor)
+        return None if time == _NULL else time
 
     def _find_newest_passed(self, cut: Mapping[int, int]) -> int | None:
         """Return the time of the newest watermark that lies before a cut in every segment."""

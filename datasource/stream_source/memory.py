@@ -115,7 +115,7 @@ class SourceMemory:
         self._streams: Recent[Hashable, StreamSegments] = Recent()
         self._queries: Recent[str, QueryMemory] = Recent()
         self._lock = threading.Lock()
-        self._marks: dict[str, KnownMarks] = {}
+        self._marks: dict[str, dict[Stream, KnownMarks]] = {}
         self._consumptions: dict[str, dict[Stream, Consumption]] = {}
 
     def query(self, checkpoint: str) -> QueryMemory:
@@ -126,11 +126,12 @@ class SourceMemory:
         return self._streams.get((id(pravega), stream), lambda: StreamSegments(pravega, stream))
 
     def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
-        """Return the known watermarks of a query's stream."""
+        """Return the known watermarks of one of a query's streams."""
         with self._lock:
-            marks = self._marks.get(checkpoint)
+            by_stream = self._marks.setdefault(checkpoint, {})
+            marks = by_stream.get(stream)
             if marks is None or marks.pravega is not pravega:
-                marks = self._marks[checkpoint] = KnownMarks(pravega, stream)
+                marks = by_stream[stream] = KnownMarks(pravega, stream)
             return marks
 
     def consume(

@@ -36,21 +36,24 @@ _Segment: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class MergedOffset:
-    """The end of a micro-batch of several streams: an offset of each, by its name."""
+    """The end of a micro-batch of several streams: an offset of each, by its name, and the event `time` of them all."""
 
     offsets: Mapping[str, SourceOffset]
+    time: int | None = None
 
     def to_json(self) -> str:
         """Return the text that Spark keeps."""
         streams = {name: json.loads(offset.to_json()) for name, offset in sorted(self.offsets.items())}
-        return json.dumps({"format": FORMAT, "streams": streams})
+        time = {} if self.time is None else {"time": self.time}
+        return json.dumps({"format": FORMAT, "streams": streams, **time})
 
     @classmethod
     def from_json(cls, text: str) -> MergedOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
 
         def read(value: dict[str, Any]) -> MergedOffset:
-            return cls({name: SourceOffset.from_json(json.dumps(one)) for name, one in value["streams"].items()})
+            offsets = {name: SourceOffset.from_json(json.dumps(one)) for name, one in value["streams"].items()}
+            return cls(offsets, int(value["time"]) if "time" in value else None)
 
         return read_offset(text, "of several streams", read)
 
@@ -80,7 +83,8 @@ class MergedTableStream:
         Raises DataLossError for a missing stream, and CheckpointError for one that was dropped and recreated, unless
         it may be skipped.
         """
-        offsets = MergedOffset.from_json(text).offsets
+        whole = MergedOffset.from_json(text)
+        offsets = whole.offsets
         gone = sorted(offsets.keys() - self._members.keys())
         if gone and self._strict:
             raise DataLossError(
@@ -106,7 +110,7 @@ class MergedTableStream:
         for name, offset in positions.items():
             member = self._members[name].stream
             check_offset(offset, member.stream, member.identity, member.table.schema)
-        return MergedOffset(positions)
+        return MergedOffset(positions, whole.time)
 
     def start(self) -> MergedOffset:
         """Return where a query without a checkpoint begins."""
@@ -136,7 +140,7 @@ class MergedTableStream:
         due = begins != ends and (last is not None or memory.is_due(self._walk, begins, ends, limits))
         # Streams that are gone keep their offsets. Others may not move: then this is no longer where they began.
         reached = {
-            name: offset if offset.is_first else replace(offset, begin=None)
+            name: replace(offset, begin=offset.begin if offset.is_first else None, marks=None)
             for name, offset in since.offsets.items()
             if name in frontiers or name not in read
         }

@@ -263,15 +263,13 @@ def test_what_belongs_to_one_stream(create: Callable[..., str], read: Read, tmp_
 
 
 def test_hidden_columns_of_a_stream_of_several(create: Callable[..., str], read: Read, tmp_path: Path) -> None:
-    """All but the times of events, which are the watermarks of one stream."""
+    """All but the versions of events, which are those of one stream."""
     create("a", "id INT", "(1)", framing="none")
-    with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*_event_time"):
-        read(streaming=True, streams="a").select("_event_time")
-    rows = read("id INT, _event_time TIMESTAMP", streaming=True, streams="a")
-    with pytest.raises(StreamingQueryException, match="_event_time_upper have the watermarks of one stream"):
-        run_available(rows.writeStream.format("noop"), tmp_path / "times")
-    with into_memory(read(streaming=True, streams="a").select("_scope", "_stream", "_raw"), tmp_path / "raw") as sink:
-        assert [tuple(row)[1:] for row in sink.rows()] == [("a", b'{"id":1}')]
+    with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*_commit_version"):
+        read(streaming=True, streams="a").select("_commit_version")
+    rows = read(streaming=True, streams="a").select("_scope", "_stream", "_raw", "_event_time", "_event_time_upper")
+    with into_memory(rows, tmp_path / "raw") as sink:
+        assert [tuple(row)[1:] for row in sink.rows()] == [("a", b'{"id":1}', None, None)]
 
 
 def test_a_micro_batch_of_several_is_done_again(

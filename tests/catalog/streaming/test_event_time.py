@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -372,10 +374,14 @@ def write_nines(spark: SparkSession, pravega: Pravega, scope: str, **begin: int)
     for number in range(1, 6):
         minutes = {name: first + number for name, first in begin.items()}
         for name, minute in minutes.items():
-            rows = f"SELECT concat('{name}{minute}-', id), timestamp_millis({NOON + minute * MINUTE}) FROM range(9)"
-            spark.sql(f"INSERT INTO quick.`{scope}`.{name} {rows}")
+            write_nine(spark, scope, name, minute)
         for name, minute in minutes.items():
             watermarks(pravega, Stream(scope, name), NOON + minute * MINUTE)
+
+
+def write_nine(spark: SparkSession, scope: str, name: str, minute: int) -> None:
+    rows = f"SELECT concat('{name}{minute}-', id), timestamp_millis({NOON + minute * MINUTE}) FROM range(9)"
+    spark.sql(f"INSERT INTO quick.`{scope}`.{name} {rows}")
 
 
 def rows_of(**minutes: Iterable[int]) -> set[str]:
@@ -416,6 +422,89 @@ def test_a_drift_in_event_time_is_one_of_all_streams(
     assert batches == {
         0: rows_of(a=[1], b=[4]), 1: rows_of(a=[2, 3, 4]), 2: rows_of(a=[5], b=[5, 6, 7]), 3: rows_of(b=[8])
     }  # fmt: skip
+
+
+def several(spark: SparkSession, scope: str, streams: str) -> DataFrame:
+    """Streams as one, a few rows at a time, with the bounds of their times."""
+    read = spark.readStream.format("pravega").option("catalog", "quick").option("scope", scope)
+    return read.options(streams=streams, maxRowsPerTrigger=20).load()
+
+
+def reached(checkpoint: Path) -> int | None:
+    """The time in the newest offset of a query."""
+    offsets = [file for file in (checkpoint / "offsets").iterdir() if file.name.isdecimal()]
+    newest = max(offsets, key=lambda file: int(file.name))
+    time: int | None = json.loads(newest.read_text().splitlines()[-1]).get("time")
+    return time
+
+
+def test_several_streams_have_times_that_never_go_back(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """The one that is behind holds the others back; the one without watermarks does not. A batch is run again."""
+    write_nines(quick_spark, pravega, quick_scope, a=0, b=3)
+    quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.c (name STRING, at TIMESTAMP)")
+    quick_spark.sql(f"INSERT INTO quick.`{quick_scope}`.c VALUES ('c', NULL)")
+    bounds = "unix_micros(at) AS own", micros("_event_time"), micros("_event_time_upper")
+    rows = several(quick_spark, quick_scope, "a,b,c").selectExpr("name", *bounds)
+    batches: dict[int, set[tuple[str, int | None, int | None, int | None]]] = {}
+
+    def take(batch: DataFrame, number: int) -> None:
+        seen = {(row.name, row.own, row._event_time, row._event_time_upper) for row in batch.collect()}
+        assert batches.setdefault(number, seen) == seen, "a micro-batch that is read again has the same times"
+        if number == 2 and len(batches) == 3 and not again:
+            raise RuntimeError("down")
+
+    again: list[int] = []
+    with pytest.raises(StreamingQueryException, match="down"):
+        run_available(rows.writeStream.foreachBatch(take), tmp_path)
+    again.append(2)
+    write_nine(quick_spark, quick_scope, "a", 6)
+    watermarks(pravega, Stream(quick_scope, "a"), NOON + 6 * MINUTE)
+    run_available(rows.writeStream.foreachBatch(take), tmp_path)
+    seen = set[tuple[str, int | None, int | None, int | None]]().union(*batches.values())
+    assert {name for name, *_ in seen} == rows_of(a=range(1, 7), b=range(4, 9)) | {"c"} and len(seen) == 100
+    assert all(own is None or lower is None or lower <= own + 1 for _, own, lower, _ in seen)
+    assert [found[1:] for found in seen if found[0] == "c"] == [(None, None, None)]
+    lows = [sorted(lower for _, _, lower, _ in batches[number] if lower) for number in sorted(batches)]
+    limits = [(low[0], low[-1]) for low in lows if low]
+    assert len(limits) > 1 and all(last <= first for (_, last), (first, _) in pairwise(limits))
+    assert reached(tmp_path) == NOON + 6 * MINUTE, "that of `a`, which is behind"
+    batch = quick_spark.read.format("pravega").option("catalog", "quick").option("scope", quick_scope)
+    lower = batch.option("streams", "a,b").load().selectExpr("name", micros("_event_time"))
+    assert {row.name[:2]: row._event_time for row in lower.collect()} == {
+        f"{name}{minute}": None if minute == first else (NOON + (minute - 1) * MINUTE) * 1000 + 1
+        for name, first, last in (("a", 1, 6), ("b", 4, 8))
+        for minute in range(first, last + 1)
+    }
+
+
+def test_windows_count_every_event_of_several_streams(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """Also those of a stream that enters later, whose watermarks are older."""
+    write_nines(quick_spark, pravega, quick_scope, a=5, b=9)
+    counts: dict[datetime, int] = {}
+
+    def take(batch: DataFrame, number: int) -> None:
+        counts.update({row.start: row["count"] for row in batch.select("window.start", "count").collect()})
+
+    def run(streams: str) -> int:
+        rows = several(quick_spark, quick_scope, streams).select("_event_time")
+        windows = rows.withWatermark("_event_time", "0 seconds").groupBy(window("_event_time", "1 minute")).count()
+        batches = run_available(windows.writeStream.outputMode("update").foreachBatch(take), tmp_path)
+        assert {one["numRowsDroppedByWatermark"] for batch in batches for one in batch["stateOperators"]} == {0}
+        return sum(batch["numInputRows"] for batch in batches)
+
+    assert run("a,b") == 90
+    before = sum(counts.values())
+    assert 0 < before < 90 and reached(tmp_path) == NOON + 10 * MINUTE
+    write_nines(quick_spark, pravega, quick_scope, c=0)
+    write_nine(quick_spark, quick_scope, "a", 11)
+    watermarks(pravega, Stream(quick_scope, "a"), NOON + 11 * MINUTE)
+    assert run("a,b,c") == 54
+    assert sum(counts.values()) == before + 54
+    assert reached(tmp_path) == NOON + 10 * MINUTE
 
 
 def test_where_a_drift_in_event_time_makes_no_sense(

@@ -149,6 +149,41 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
         assert watermark <= max([-1, *reached])
 
 
+@given(histories(), histories())
+def test_no_event_of_several_streams_is_late(
+    one: tuple[list[Watermark], list[dict[int, int]], list[int]],
+    other: tuple[list[Watermark], list[dict[int, int]], list[int]],
+) -> None:
+    """Also if the writers of one begin to note times later than those of the other."""
+    floor, watermark = None, -1
+    for number in range(1, min(len(one[1]), len(other[1]))):
+        steps = [(marks[: known[number]], ends[number - 1], ends[number]) for marks, ends, known in (one, other)]
+        streams = [EventTimes.of_micro_batch(*step) for step in steps]
+        ceiling = EventTimes.find_common_time(streams, floor)
+        pieces = [(its.within(floor, ceiling), _slices(*step[1:])) for its, step in zip(streams, steps, strict=True)]
+        seen = [time for its, slices in pieces for piece in slices for time in times(its, *piece) if time is not None]
+        assert all(time >= watermark for time in seen), (watermark, seen)
+        watermark, floor = max([watermark, *seen]), ceiling
+
+
+def test_the_stream_that_is_behind_holds_the_others_back() -> None:
+    begin, end = {LEFT: 0, RIGHT: 0}, {LEFT: 11, RIGHT: 11}
+    ahead = EventTimes.of_micro_batch(MARKS, begin, end)
+    behind = EventTimes.of_micro_batch(
+        [mark(15, left=2, right=0), mark(25, left=4, right=4)], begin, {LEFT: 3, RIGHT: 3}
+    )
+    silent = EventTimes.of_micro_batch([], begin, end)
+    unread = EventTimes.of_micro_batch([mark(5, left=1, right=1)], begin, begin)
+    assert EventTimes.find_common_time([silent], None) is None
+    assert EventTimes.find_common_time([ahead, behind, silent], None) == 15
+    assert EventTimes.find_common_time([ahead, behind], 20) == 20
+    assert EventTimes.find_common_time([ahead, unread], None) is None
+    assert EventTimes.find_common_time([ahead, unread], 12) == 12
+    assert times(ahead.within(None, 15), LEFT, 0, 11) == [None] * 4 + [10] * 2 + [15] * 5
+    assert times(behind.within(12, 15), LEFT, 0, 3) == [12] * 2 + [15]
+    assert times(silent.within(12, 15), LEFT, 0, 2) == [None] * 2
+
+
 def _slices(since: Mapping[int, int], until: Mapping[int, int]) -> list[tuple[int, int, int]]:
     """What lies between two cuts: LEFT and RIGHT end at 10."""
     found = []

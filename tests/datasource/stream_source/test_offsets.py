@@ -36,7 +36,8 @@ SEVERAL_OFFSETS = {
             "pressures$valve": SourceOffset(StreamCut(Stream("plant", "pressures"), {0: 17}), None, {"id": "int"}),
             "temperatures": SOURCE_OFFSETS["table-1-first.json"],
         }
-    )
+    ),
+    "several-1-time.json": MergedOffset({"temperatures": SOURCE_OFFSETS["table-1-marks.json"]}, 1795850000123),
 }
 POSITIONS = {
     "changes-0.json": ChangesOffset(CUT, 12, ChangesOffset(BEGIN, 0)),
