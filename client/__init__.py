@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pravega.errors import ClientClosedError
 
+from .closing import ClosedAtEnd
 from .config import ClientConfig
 from .retry import FirstContact
 from .stream import ScalingPolicy, Stream, StreamConfiguration
@@ -63,7 +64,7 @@ def connect(config: ClientConfig, *, first_contact: float | None = None) -> Prav
     return Pravega(config, first_contact)
 
 
-class Pravega:
+class Pravega(ClosedAtEnd):
     """The services of one cluster. Threads can share it.
 
     It is a context manager that closes the connections. It can be pickled; the copy opens connections of its own.
@@ -156,12 +157,6 @@ class Pravega:
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosedError("the client is closed; connect again")
-
-    def __enter__(self) -> Pravega:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __getstate__(self) -> ClientConfig:
         return self.config

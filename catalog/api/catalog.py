@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
+from pyspark_pravega.client.closing import ClosedAtEnd
 from pyspark_pravega.client.consumers.consumer import (
     ConsumerStatus,
     list_consumers,
@@ -77,7 +78,7 @@ class TableWriter:
     time: datetime
 
 
-class PravegaCatalog:
+class PravegaCatalog(ClosedAtEnd):
     """The namespaces and tables of one Pravega cluster, as `connect` of `pyspark_pravega.catalog` returns them.
 
     A catalog may be used by several threads. As a context manager it closes its connections at the end.
@@ -101,12 +102,6 @@ class PravegaCatalog:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-
-    def __enter__(self) -> PravegaCatalog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all connections. The tables and scans of this catalog cannot be used any more."""

@@ -20,6 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pyspark_pravega import errors
 
 from .. import cancellation
+from ..closing import ClosedAtEnd
 from ..config import DEFAULT_CONTROLLER_PORT, ClientConfig, Endpoint
 from ..credentials import make_authorization_header
 from ..reminder import Reminder
@@ -291,10 +292,14 @@ def name_status(reply: Any) -> str:
     return str(number) if value is None else value.name
 
 
-class ControllerCalls:
+class ControllerCalls(ClosedAtEnd):
     """Base of the groups of calls that make up `Controller`."""
 
     _channel: ControllerChannel
+
+    def close(self) -> None:
+        """Close the connection. Later calls fail."""
+        self._channel.close()
 
     def _call(self, rpc: str, request: Any, purpose: Purpose) -> Any:
         return self._channel.call(rpc, request, purpose)[0]

@@ -69,15 +69,5 @@ class Controller(
             )
         self._delete_scope_unchecked(scope)
 
-    def close(self) -> None:
-        """Close the connection. Later calls fail."""
-        self._channel.close()
-
-    def __enter__(self) -> Controller:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Controller({self.config.controller_uri})"

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError, SchemaExistsError, SchemaNotFoundError
 
+from ..closing import ClosedAtEnd
 from ..config import ClientConfig
 from ..retry import FirstContact
 from .http import RegistryRequests, Request, Right
@@ -19,7 +20,7 @@ from .registry_types import Compatibility, Encoding, GroupProperties, SchemaInfo
 _PAGE = 100
 
 
-class SchemaRegistry:
+class SchemaRegistry(ClosedAtEnd):
     """The schema groups of one namespace.
 
     Thread-safe. It is a context manager that closes the connections. It can be pickled; the copy opens connections of
@@ -49,12 +50,6 @@ class SchemaRegistry:
         self._requests = RegistryRequests(config, namespace, first_contact or FirstContact())
         self._encodings: dict[tuple[str, int], Encoding] = {}
         self._lock = threading.Lock()
-
-    def __enter__(self) -> SchemaRegistry:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[ClientConfig, str | None]]:
         return (SchemaRegistry, (self._config, self.namespace))

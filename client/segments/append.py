@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
 
+from ..closing import ClosedAtEnd
 from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
@@ -42,7 +43,7 @@ _LONGEST_SEARCH = 64 * 1024 * 1024
 """Most bytes read back to find blocks whose acknowledgements were lost."""
 
 
-class SegmentAppender:
+class SegmentAppender(ClosedAtEnd):
     """Appends blocks of whole framed events to a segment, as one writer.
 
     Events are numbered 1, 2, ... in the order in which they are given, over all blocks. A writer id belongs to one
@@ -104,12 +105,6 @@ class SegmentAppender:
         self.skipped_events = 0
         self.retries = 0
         """How many times the connection was lost or refused, and what it had not stored was sent again."""
-
-    def __enter__(self) -> SegmentAppender:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def last_event_number(self) -> int:

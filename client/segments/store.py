@@ -19,6 +19,7 @@ from typing import Protocol, cast
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
 
 from .. import cancellation
+from ..closing import ClosedAtEnd
 from ..config import ClientConfig, Endpoint
 from ..retry import retry
 from ..stream import Access, Stream
@@ -65,7 +66,7 @@ class SegmentInfo:
     sealed: bool
 
 
-class SegmentStore:
+class SegmentStore(ClosedAtEnd):
     """The client of all segment stores of a cluster. Thread-safe; a context manager; connects at the first request.
 
     Besides their own errors, all calls raise PermissionDeniedError, which names the stream and the right; TlsError;
@@ -84,12 +85,6 @@ class SegmentStore:
     def close(self) -> None:
         """Close all idle connections."""
         self.pool.close()
-
-    def __enter__(self) -> SegmentStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def seed_location(self, stream: Stream, segment_id: int, endpoint: Endpoint) -> None:
         """Note where a segment is, so that the controller is asked only if it has moved."""

@@ -12,12 +12,12 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pravega.client.closing import ClosedAtEnd
 from pyspark_pravega.client.routing import hash_keys
 
 from ...workers.local_directories import choose_spill_directory
@@ -64,7 +64,7 @@ Former = Sequence[Iterable[pa.Table]]
 """States from files, the newest first: each has some keys, and replaces the states of these in the files after it."""
 
 
-class KeyFold:
+class KeyFold(ClosedAtEnd):
     """Takes entries and returns the results of a reduction. Must be closed: it may hold temporary files."""
 
     def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
@@ -138,12 +138,6 @@ class KeyFold:
         self._entries = []
         if self._files is not None:
             self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _add_former(
         self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False
