@@ -7,7 +7,7 @@ use std::str::from_utf8;
 
 use serde::Deserialize;
 
-use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, end_map};
+use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, end_map, entries};
 use crate::decimals::{rescaled, unscaled};
 use crate::times::{micros_within, of_day, within};
 
@@ -338,14 +338,12 @@ impl Read {
                 end_list(&mut store.offsets, store.element.len())?;
             }
             (Read::Map(item), Store::Map(store)) => {
-                let Store::Utf8(keys) = &mut store.key.store else {
-                    return Err(Reject);
-                };
+                let (keys, values, rows) = entries(&mut store.element)?;
                 cursor.items(|cursor| {
                     text(cursor.bytes()?, keys)?;
-                    item.read(cursor, &mut store.value)
+                    item.read(cursor, values)
                 })?;
-                end_map(&mut store.offsets, keys)?;
+                end_map(&mut store.offsets, keys, rows)?;
             }
             _ => return Err(Reject),
         }

@@ -82,13 +82,6 @@ pub struct List {
 }
 
 #[derive(Clone)]
-pub struct Map {
-    pub offsets: Vec<i32>,
-    pub key: Box<Column>,
-    pub value: Box<Column>,
-}
-
-#[derive(Clone)]
 pub enum Store {
     Boolean(Vec<u8>),
     /// The same, in JSON also as 0 or 1.
@@ -122,7 +115,8 @@ pub enum Store {
     Anything(Bytes),
     Binary(Bytes),
     List(List),
-    Map(Map),
+    /// A list of structs of a key and a value.
+    Map(List),
     Struct(Struct),
     /// Any value of JSON, as two binary columns.
     Variant(Struct),
@@ -171,8 +165,7 @@ impl Column {
             v => v.len(),
             Store::Boolean(v) | Store::Flag(v) => v.len(),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.len(),
-            Store::List(v) => v.offsets.len() - 1,
-            Store::Map(v) => v.offsets.len() - 1,
+            Store::List(v) | Store::Map(v) => v.offsets.len() - 1,
             Store::Struct(v) | Store::Variant(v) => v.rows,
             Store::Constant(rows, _) => *rows,
         }
@@ -194,8 +187,7 @@ impl Column {
             v => v.push(Default::default()),
             Store::Boolean(v) | Store::Flag(v) => v.push(0),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.push(v.offsets[rows]),
-            Store::List(v) => v.offsets.push(v.offsets[rows]),
-            Store::Map(v) => v.offsets.push(v.offsets[rows]),
+            Store::List(v) | Store::Map(v) => v.offsets.push(v.offsets[rows]),
             Store::Struct(v) | Store::Variant(v) => {
                 for field in &mut v.fields {
                     field.push_null();
@@ -234,14 +226,9 @@ impl Column {
             v => v.truncate(rows),
             Store::Boolean(v) | Store::Flag(v) => v.truncate(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(rows),
-            Store::List(v) => {
+            Store::List(v) | Store::Map(v) => {
                 v.offsets.truncate(rows + 1);
                 v.element.truncate(v.offsets[rows] as usize);
-            }
-            Store::Map(v) => {
-                v.offsets.truncate(rows + 1);
-                v.key.truncate(v.offsets[rows] as usize);
-                v.value.truncate(v.offsets[rows] as usize);
             }
             Store::Struct(v) | Store::Variant(v) => {
                 v.fields.iter_mut().for_each(|field| field.truncate(rows));
@@ -258,8 +245,7 @@ impl Column {
             v => v.reserve(rows),
             Store::Boolean(v) | Store::Flag(v) => v.reserve(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.reserve(rows),
-            Store::List(v) => v.offsets.reserve(rows),
-            Store::Map(v) => v.offsets.reserve(rows),
+            Store::List(v) | Store::Map(v) => v.offsets.reserve(rows),
             Store::Struct(v) | Store::Variant(v) => v.fields.iter_mut().for_each(|field| field.reserve(rows)),
             Store::Constant(..) => {}
         }
@@ -276,19 +262,8 @@ impl Column {
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
                 builder.add_buffer(Buffer::from_vec(v.offsets)).add_buffer(Buffer::from_vec(v.values))
             }
-            Store::List(v) => builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(v.element.finish()),
-            Store::Map(v) => {
-                let DataType::Map(entries, _) = &self.data_type else { unreachable!("a map's type") };
-                let count = v.key.len();
-                // SAFETY: as below; both columns have `count` values.
-                let pairs = unsafe {
-                    ArrayData::builder(entries.data_type().clone())
-                        .len(count)
-                        .add_child_data(v.key.finish())
-                        .add_child_data(v.value.finish())
-                        .build_unchecked()
-                };
-                builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(pairs)
+            Store::List(v) | Store::Map(v) => {
+                builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(v.element.finish())
             }
             Store::Struct(v) | Store::Variant(v) => builder.child_data(v.fields.into_iter().map(Column::finish).collect()),
             Store::Constant(rows, one) => return repeated(&one, rows),
@@ -330,13 +305,22 @@ pub fn end_list(offsets: &mut Vec<i32>, elements: usize) -> Accept<()> {
     Ok(())
 }
 
+/// The keys, the values and the number of the entries of maps.
+#[inline]
+pub fn entries(element: &mut Column) -> Accept<(&mut Bytes, &mut Column, &mut usize)> {
+    let Store::Struct(Struct { rows, fields, .. }) = &mut element.store else { return Err(Reject) };
+    let [Column { store: Store::Utf8(keys), .. }, value] = &mut fields[..] else { return Err(Reject) };
+    Ok((keys, value, rows))
+}
+
 /// Ends a map whose keys and values have been appended. Rejects one in which a key occurs twice.
 #[inline]
-pub fn end_map(offsets: &mut Vec<i32>, keys: &Bytes) -> Accept<()> {
-    if has_twins(keys, offsets[offsets.len() - 1] as usize) {
+pub fn end_map(offsets: &mut Vec<i32>, keys: &Bytes, rows: &mut usize) -> Accept<()> {
+    if has_twins(keys, *rows) {
         return Err(Reject);
     }
-    end_list(offsets, keys.len())
+    *rows = keys.len();
+    end_list(offsets, *rows)
 }
 
 /// Whether a key occurs twice among those from `begin` on.

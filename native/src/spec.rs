@@ -14,7 +14,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use pythonize::depythonize;
 use serde::de::DeserializeOwned;
 
-use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
+use crate::columns::{Bytes, Column, List, Names, Store, Struct};
 use crate::times::Clock;
 
 /// Most levels of nested types; deeper schemas are left to the reference, so that the stack does not overflow.
@@ -72,8 +72,10 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         }
         ("anything", DataType::Utf8) => Store::Anything(Bytes::new()),
         ("list", DataType::List(_)) => Store::List(List { offsets: vec![0], element: Box::new(inner(3)?) }),
-        ("map", DataType::Map(..)) => {
-            Store::Map(Map { offsets: vec![0], key: Box::new(inner(3)?), value: Box::new(inner(4)?) })
+        ("map", DataType::Map(entries, _)) => {
+            let pairs = Struct { rows: 0, fields: vec![inner(3)?, inner(4)?], names: Names::default() };
+            let element = Column::new(entries.data_type().clone(), false, Store::Struct(pairs));
+            Store::Map(List { offsets: vec![0], element: Box::new(element) })
         }
         ("variant", DataType::Struct(parts)) => {
             let part = |type_: &DataType| Ok(Column::new(type_.clone(), false, leaf(type_)?));

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Parser;
-use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, end_map};
+use crate::columns::{Accept, Column, Reject, Store, Struct, end_list, end_map, entries};
 use crate::decimals::{plain_decimal, rescaled, unscaled};
 use crate::times;
 
@@ -181,15 +181,13 @@ impl Parser<'_> {
             Store::Variant(store) => self.variant(store)?,
             Store::Map(store) => {
                 self.open(b'{')?;
-                let Store::Utf8(keys) = &mut store.key.store else {
-                    return Err(Reject);
-                };
+                let (keys, values, rows) = entries(&mut store.element)?;
                 let key = |parser: &mut Self| {
                     parser.string(&mut keys.values)?;
                     keys.end()
                 };
-                self.members(key, |parser| parser.value(&mut store.value))?;
-                end_map(&mut store.offsets, keys)?;
+                self.members(key, |parser| parser.value(values))?;
+                end_map(&mut store.offsets, keys, rows)?;
             }
             Store::Nanos(_) | Store::Constant(..) => return Err(Reject),
         }
