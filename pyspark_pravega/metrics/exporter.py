@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.listening import REFUSAL, is_known_host, name_address
 
-from .measurement import Changes, ConsumerReading, Measurement, StreamReading
+from .measurement import Changes, Measurement, StreamReading
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 
@@ -97,7 +97,10 @@ def make_families(measurement: Measurement | None, changes: Changes) -> Iterator
     }
     yield from _fill(_GAUGES_OF_LAKE, _OF_STREAM, by_lake)
     by_consumer: dict[tuple[str, ...], _Values] = {
-        (one.stream.scope, one.stream.name, one.name): _describe_consumer(one) for one in measurement.consumers
+        (one.stream.scope, one.stream.name, one.name): {
+            name: getattr(one, name.removeprefix("pravega_consumer_")) for name in _GAUGES_OF_CONSUMER
+        }
+        for one in measurement.consumers
     }
     yield from _fill(_GAUGES_OF_CONSUMER, _OF_CONSUMER, by_consumer)
     by_query: dict[tuple[str, ...], _Values] = {
@@ -150,15 +153,6 @@ def _describe_stream(reading: StreamReading, changes: Changes) -> _Values:
         if retention.maximum is not None:
             values[f"pravega_stream_retention_maximum_{unit}"] = retention.maximum / size
     return values
-
-
-def _describe_consumer(reading: ConsumerReading) -> _Values:
-    return {
-        "pravega_consumer_bytes_behind": reading.bytes_behind,
-        "pravega_consumer_seconds_behind": reading.seconds_behind,
-        "pravega_consumer_bytes_read": reading.bytes_read,
-        "pravega_consumer_overtaken": None if reading.bytes_behind is None else float(reading.is_overtaken),
-    }
 
 
 _log = logging.getLogger(__name__)

@@ -73,7 +73,7 @@ class ConsumerReading:
     """A consumer of a stream. Without a known position, as of other clients' reader groups, most is None.
 
     `seconds_behind` is the age of the oldest version that it has not read completely; None where there is none.
-    `bytes_read` are those between the stream's head and its position. `is_overtaken`: events after its position were
+    `bytes_read` are those between the stream's head and its position. `overtaken`: events after its position were
     removed.
     """
 
@@ -82,7 +82,7 @@ class ConsumerReading:
     bytes_behind: int | None
     seconds_behind: float | None
     bytes_read: int | None
-    is_overtaken: bool
+    overtaken: bool | None
 
 
 def read_stream(pravega: Pravega, stream: Stream) -> StreamReading:
@@ -123,7 +123,7 @@ def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading
 def _read_consumer(pravega: Pravega, status: ConsumerStatus, reading: StreamReading) -> ConsumerReading:
     name, behind = f"{status.scope}/{status.name}", status.bytes_behind
     if status.position is None or behind is None:
-        return ConsumerReading(status.stream, name, None, None, None, False)
+        return ConsumerReading(status.stream, name, None, None, None, None)
     overtaken = any(
         (info := reading.segments.get(segment)) is None or offset < info.start_offset
         for segment, offset in status.position.positions.items()
