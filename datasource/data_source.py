@@ -56,9 +56,6 @@ class PravegaDataSource(spark_sources.DataSource):
     >>> temperatures.where("celsius > 80").show()
     """
 
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
-
     @classmethod
     def name(cls) -> str:
         return "pravega"
