@@ -20,15 +20,16 @@ from ..storage.catalogs import Catalog
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
 from .metadata_table import MetadataTable, Rows, column, metadata_table
 
-_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
-_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
-_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
+VERSION_COLUMNS = (
+    column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False),
+    column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False),
+    column("type", StringType(), "of events, in the schema registry", nullable=False),
+)
+"""What a version of a schema is called in results."""
 
 
 @metadata_table(
-    _VERSION,
-    _ID,
-    _TYPE,
+    *VERSION_COLUMNS,
     column("format", StringType(), "Avro, Json, Protobuf, ...", nullable=False),
     column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
     column("compatibility", StringType(), "the group's policy, as the table property names it"),
@@ -69,9 +70,7 @@ def _find_unread(registry_format: str, text: str) -> str | None:
 
 @metadata_table(
     column("encoding_id", LongType(), "stands in the header of events", nullable=False),
-    _VERSION,
-    _ID,
-    _TYPE,
+    *VERSION_COLUMNS,
     column("codec", StringType(), "the registry's name of the compression", nullable=False),
 )
 def encodings(pravega: Pravega, stream: Stream) -> Rows:

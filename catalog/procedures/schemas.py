@@ -25,19 +25,13 @@ from pyspark_pravega.sql import options as o
 
 from ..altering.schema_edits import check_compatible, check_settings
 from ..metadata.metadata_table import Rows, column
+from ..metadata.registered_schemas import VERSION_COLUMNS
 from ..storage.catalogs import Catalog
 from ..storage.table_properties import get_policy, show_policy
 from ..tables.stream_tables import load_if_table
 from .procedure import DRY_RUN, TABLE, Call, parameter, procedure
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
-
-
-_VERSION_COLUMNS = [
-    column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False),
-    column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False),
-    column("type", StringType(), "of events, in the schema registry", nullable=False),
-]
 _READ = "READ on the stream and on its schema group"
 _CHANGE = "READ on the stream, READ_UPDATE on its schema group"
 
@@ -151,7 +145,7 @@ def validate_schema(call: Call) -> Rows:
 @procedure(
     "Adds a version to the schema of a table, if the policy allows it. The newest version says what columns there are.",
     (TABLE, _SCHEMA),
-    (*_VERSION_COLUMNS, column("registered", BooleanType(), "false if it was there before", nullable=False)),
+    (*VERSION_COLUMNS, column("registered", BooleanType(), "false if it was there before", nullable=False)),
     _CHANGE,
 )
 def register_schema(call: Call) -> Rows:
@@ -193,7 +187,7 @@ def set_compatibility(call: Call) -> Rows:
         parameter("type", "of a stream whose events have several", optional=True),
         DRY_RUN,
     ),
-    (*_VERSION_COLUMNS, column("deleted", BooleanType(), "whether it was done", nullable=False)),
+    (*VERSION_COLUMNS, column("deleted", BooleanType(), "whether it was done", nullable=False)),
     _CHANGE,
 )
 def delete_schema_version(call: Call) -> Rows:
