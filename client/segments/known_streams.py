@@ -36,7 +36,9 @@ KEPT = 1024
 
 
 @dataclass(frozen=True)
-class _Known:
+class KnownFacts:
+    """What earlier calls have found out about a stream, or noted."""
+
     first: tuple[int, ...] = ()
     """The segments of epoch 0."""
     creation: tuple[int, int] | None = None
@@ -47,8 +49,11 @@ class _Known:
     current: tuple[int, ...] = ()
     """The segments from the head to the tail, and those of them that took appends; empty if they are not known."""
     registered: bool = False
+    """Whether the registry has a schema of the stream: only a hint."""
     logged: bool = False
+    """Whether a commit log mentions the stream: only a hint."""
     encodings: tuple[int, ...] = (0,)
+    """Encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
     cover: frozenset[int] = frozenset()
     """The segments of the last stream cut that was found to be valid."""
     ranges: Mapping[int, SegmentRange] = field(default_factory=dict)
@@ -61,18 +66,18 @@ class KnownStreams:
     def __init__(self, store: SegmentStore, controller: Controller) -> None:
         self._store = store
         self._controller = controller
-        self._known: Recent[Stream, _Known] = Recent(KEPT)
+        self._known: Recent[Stream, KnownFacts] = Recent(KEPT)
 
     def origin(self, stream: Stream) -> int:
         """Return the number of a stream's first segment, which distinguishes it from later streams of its name.
 
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
-        first = self._find(stream).first
+        first = self.find(stream).first
         if not first or not self._store.segment_infos(stream, first[:1]):
             first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
-            facts = self._find(stream)
-            self._known.put(stream, replace(facts, first=first) if facts.first in ((), first) else _Known(first))
+            facts = self.find(stream)
+            self._known.put(stream, replace(facts, first=first) if facts.first in ((), first) else KnownFacts(first))
         return min(map(get_segment_number, first))
 
     def identify(self, stream: Stream) -> tuple[int | None, tuple[int, int] | None]:
@@ -82,14 +87,14 @@ class KnownStreams:
         what is known: another time is that of another cluster at the same address. Raises StreamNotFoundError, and
         PermissionDeniedError for users without READ.
         """
-        facts = self._find(stream)
+        facts = self.find(stream)
         if facts.creation is not None:
             segment, created = facts.creation
             time = self._find_creation_time(stream, segment)
             if time == created and facts.first:
                 return min(map(get_segment_number, facts.first)), facts.creation
             if time != created:
-                self._known.put(stream, replace(facts, creation=None) if time is None else _Known())
+                self._known.put(stream, replace(facts, creation=None) if time is None else KnownFacts())
         try:
             return self.origin(stream), self.creation(stream)
         except PermissionDeniedError:
@@ -101,14 +106,14 @@ class KnownStreams:
         It is asked for once; if it is unknown, again after UNKNOWN_SECONDS. Raises StreamNotFoundError,
         PermissionDeniedError.
         """
-        facts = self._find(stream)
+        facts = self.find(stream)
         if facts.creation is None and monotonic() >= facts.unknown_until:
             time = self._find_creation_time(stream, segment := min(facts.first)) if facts.first else None
             if time is None:  # the first segments may have been truncated
                 segment = min(self._controller.head(stream).positions)
                 time = self._find_creation_time(stream, segment)
             creation = None if time is None else (segment, time)
-            facts = self._note(stream, creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
+            facts = self.note(stream, creation=creation, unknown_until=monotonic() + UNKNOWN_SECONDS)
         return facts.creation
 
     def _find_creation_time(self, stream: Stream, segment: int) -> int | None:
@@ -119,13 +124,13 @@ class KnownStreams:
 
     def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments from the stream's head to its tail; None if they are not known."""
-        facts = self._find(stream)
+        facts = self.find(stream)
         if not facts.current:
             return None
         infos = self._store.segment_infos(stream, facts.segments)
         if all(segment in infos and not infos[segment].sealed for segment in facts.current):
             return infos
-        self._note(stream, segments=(), current=())
+        self.note(stream, segments=(), current=())
         return None
 
     def find_origin_if_whole(self, stream: Stream) -> int | None:
@@ -136,9 +141,9 @@ class KnownStreams:
         infos = self.segment_infos(stream)
         if infos is None:
             return None
-        if not self._find(stream).first:
+        if not self.find(stream).first:
             self.origin(stream)
-        facts = self._find(stream)
+        facts = self.find(stream)
         made_with = set(facts.first)
         whole = made_with == set(facts.segments) == set(facts.current) == set(infos)
         if not whole or any(info.start_offset for info in infos.values()):
@@ -155,7 +160,7 @@ class KnownStreams:
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         open_ones = {segment for segment, info in infos.items() if not info.sealed}
         if current and set(current) <= open_ones & set(segments):
-            self._note(stream, segments=tuple(segments), current=current)
+            self.note(stream, segments=tuple(segments), current=current)
 
     def is_cut(self, cut: StreamCut) -> bool:
         """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
@@ -166,7 +171,7 @@ class KnownStreams:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
-            self._note(cut.stream, cover=frozenset(cut.positions))
+            self.note(cut.stream, cover=frozenset(cut.positions))
         return valid
 
     def find_infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
@@ -179,7 +184,7 @@ class KnownStreams:
 
     def _find_infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of the segments of a cut that is known to be valid; None for other cuts."""
-        if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
+        if not cut.positions or self.find(cut.stream).cover != cut.positions.keys():
             return None
         infos = self._store.segment_infos(cut.stream, cut.positions)
         return infos if infos.keys() == cut.positions.keys() else None
@@ -190,7 +195,7 @@ class KnownStreams:
         Those of segments that are no longer current are listed with the epochs in which the segments were created, for
         which only users with READ_UPDATE may ask.
         """
-        facts = self._find(stream)
+        facts = self.find(stream)
         by_segment = {segment: facts.ranges[segment] for segment in segments if segment in facts.ranges}
         if len(by_segment) < len(segments):
             missing = set(segments)
@@ -199,7 +204,7 @@ class KnownStreams:
             if len(epochs) <= _MOST_EPOCHS:
                 for ranges in cancellation.map_side_by_side(partial(self._list_epoch, stream), epochs):
                     by_segment |= _select(missing, ranges)
-            self._note(stream, ranges=by_segment)
+            self.note(stream, ranges=by_segment)
         return by_segment
 
     def _list_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
@@ -208,41 +213,23 @@ class KnownStreams:
         except (PermissionDeniedError, StreamNotFoundError):
             return ()
 
-    def is_registered(self, stream: Stream) -> bool:
-        """Return whether the registry has a schema of the stream, as last given to `note_registered`: only a hint."""
-        return self._find(stream).registered
-
-    def note_registered(self, stream: Stream, registered: bool) -> None:
-        """Note whether the schema registry has a schema of the stream."""
-        if registered != self.is_registered(stream):
-            self._note(stream, registered=registered)
-
-    def is_logged(self, stream: Stream) -> bool:
-        """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
-        return self._find(stream).logged
-
-    def note_logged(self, stream: Stream) -> None:
-        """Note that a commit log mentions the stream."""
-        if not self.is_logged(stream):
-            self._note(stream, logged=True)
-
-    def encodings(self, stream: Stream) -> tuple[int, ...]:
-        """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
-        return self._find(stream).encodings
-
     def note_encoding(self, stream: Stream, encoding_id: int, exists: bool = True) -> None:
         """Note whether the schema registry has this encoding id for the stream."""
-        facts = self._find(stream)
+        facts = self.find(stream)
         if exists != (encoding_id in facts.encodings):
             others = tuple(known_id for known_id in facts.encodings if known_id != encoding_id)
-            self._note(stream, encodings=(*others, encoding_id)[-_ENCODINGS:] if exists else others)
+            self.note(stream, encodings=(*others, encoding_id)[-_ENCODINGS:] if exists else others)
 
-    def _find(self, stream: Stream) -> _Known:
-        return self._known.find(stream) or _Known()
+    def find(self, stream: Stream) -> KnownFacts:
+        """Return what is known of a stream, of which nothing is confirmed yet."""
+        return self._known.find(stream) or KnownFacts()
 
-    def _note(self, stream: Stream, **facts: Any) -> _Known:
-        noted = replace(self._find(stream), **facts)
-        self._known.put(stream, noted)
+    def note(self, stream: Stream, **facts: Any) -> KnownFacts:
+        """Note facts by the names that they have in `KnownFacts`."""
+        former = self.find(stream)
+        noted = replace(former, **facts)
+        if noted != former:
+            self._known.put(stream, noted)
         return noted
 
 

@@ -123,7 +123,7 @@ class CommitLog(VersionTable):
             if self._turn is not None:
                 self._turn.leave()
             return False
-        self._pravega.known_streams.note_logged(self._stream)
+        self._pravega.known_streams.note(self._stream, logged=True)
         return True
 
     def make_ready(self) -> None:
@@ -329,12 +329,12 @@ class CommitLog(VersionTable):
         transactions that are merged but not yet published are waited for.
         """
         streams = self._pravega.known_streams
-        if not streams.is_logged(self._stream):
+        if not streams.find(self._stream).logged:
             result, head = measure(None), self.head()
             # A commit is preceded by an entry, and the head row stays: without one, nobody committed in the meantime.
             if head is None or head == HeadRow():
                 return result, head
-            streams.note_logged(self._stream)
+            streams.note(self._stream, logged=True)
         watch = CommitWatch(self._pravega, self._stream)
         deadline, pause, first = time.monotonic() + self._timeout, 0.005, None
         while True:

@@ -281,7 +281,7 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
     if table.framing != "registry" or pravega.config.registry_uri is None or not decoded:
         return schemas
     registry, streams = pravega.registry(stream.scope), pravega.known_streams
-    for encoding_id in streams.encodings(stream):
+    for encoding_id in streams.find(stream).encodings:
         try:
             with limit_retries(_LIKELY_SECONDS):
                 schemas.know(encoding_id, registry.encoding(stream.name, encoding_id))

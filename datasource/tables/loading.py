@@ -60,7 +60,7 @@ def load_table(
     """
     # If there was a schema before, ask the registry for it at the same time as the controller.
     search = partial(_find_schema, pravega, stream, event_type, schema_version)
-    schemas = run_in_background(search) if pravega.known_streams.is_registered(stream) else search
+    schemas = run_in_background(search) if pravega.known_streams.find(stream).registered else search
     configuration = pravega.controller.stream_configuration(stream)
     stored = read_own_properties(configuration.tags)
     named = stored.get("format")
@@ -68,7 +68,7 @@ def load_table(
         _check_unregistered(stream, named, event_type, schema_version)
         return LoadedTable(_describe_unregistered(stream, named, stored), configuration, None, stored)
     group, schema = schemas()
-    pravega.known_streams.note_registered(stream, schema is not None)
+    pravega.known_streams.note(stream, registered=schema is not None)
     if schema is None or group is None:
         if named is not None:
             raise SchemaNotFoundError(_describe_missing_schema(pravega, stream, named, CREATING_KEY in stored))
@@ -171,7 +171,7 @@ def _find_schema(
     registry = pravega.registry(stream.scope)
     search = partial(registry.latest_schemas, stream.name)
     # Of a stream without a schema, as most of a scope may be, the answer about its group says enough.
-    schemas = run_in_background(search) if pravega.known_streams.is_registered(stream) else search
+    schemas = run_in_background(search) if pravega.known_streams.find(stream).registered else search
     try:
         group = registry.group(stream.name)
     except SchemaNotFoundError:
