@@ -116,13 +116,9 @@ class Version:
         return self.changes or ChangeCounts(inserted=self.rows)
 
 
-def read_changes(value: Sequence[int] | None) -> ChangeCounts | None:
-    return None if value is None else ChangeCounts(*value)
-
-
-def read_content(value: Sequence[int] | None) -> Content | None:
-    """Read the content in a row; None for a row that an older release has written."""
-    return None if value is None else Content(*value)
+def read_counts(kind: Callable[..., T], value: Sequence[int] | None) -> T | None:
+    """Read counts in a row; None where a row has none, as one that an older release has written."""
+    return None if value is None else kind(*value)
 
 
 def read_version(row: Mapping[str, Any]) -> Version:
@@ -133,7 +129,7 @@ def read_version(row: Mapping[str, Any]) -> Version:
         row["rows"],
         row["operation"],
         uuid.UUID(row["transaction"]),
-        read_changes(row.get("changes")),
+        read_counts(ChangeCounts, row.get("changes")),
     )
 
 
@@ -255,13 +251,14 @@ class LogTable:
                 uuid.UUID(one["transaction"]),
                 one["rows"],
                 one["operation"],
-                read_content(one.get("content")),
-                read_changes(one.get("changes")),
+                read_counts(Content, one.get("content")),
+                read_counts(ChangeCounts, one.get("changes")),
             )
             for one in row["committing"]
         )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")
-        return HeadRow(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
+        content = read_counts(Content, row.get("content"))
+        return HeadRow(row["version"], queue, row["origin"], entry.version, *times, content)
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))

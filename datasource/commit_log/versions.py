@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
-from .log_table import HeadRow, LogTable, Version, read_changes, read_version
+from .log_table import ChangeCounts, HeadRow, LogTable, Version, read_counts, read_version
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
         for segment in gone:
             del positions[segment]
         transaction_id = None if transaction is None else uuid.UUID(hex=transaction)
-        cut, counts = StreamCut(stream, positions), read_changes(*changes) if changes else None
+        cut, counts = StreamCut(stream, positions), read_counts(ChangeCounts, *changes) if changes else None
         versions.append(Version(number, cut, timestamp_ms * 1000, rows, operation, transaction_id, counts))
     return versions
 
