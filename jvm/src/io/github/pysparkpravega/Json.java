@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
+import com.fasterxml.jackson.annotation.JsonValue;
 import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.StreamReadConstraints;
@@ -10,14 +10,14 @@ import com.fasterxml.jackson.databind.DeserializationContext;
 import com.fasterxml.jackson.databind.JavaType;
 import com.fasterxml.jackson.databind.JsonDeserializer;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.JsonSerializer;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import com.fasterxml.jackson.databind.SerializerProvider;
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize;
 import com.fasterxml.jackson.databind.annotation.JsonSerialize;
 import com.fasterxml.jackson.databind.module.SimpleModule;
+import com.fasterxml.jackson.databind.ser.std.StdDelegatingSerializer;
+import com.fasterxml.jackson.databind.util.StdConverter;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
@@ -38,8 +38,7 @@ final class Json {
 
   static {
     SimpleModule texts = new SimpleModule();
-    texts.addSerializer(DataType.class, writer((type, out) -> out.writeString(type.json())));
-    texts.addSerializer(Map.class, writer((map, out) -> out.writePOJO(pairs(map))));
+    texts.addSerializer(Map.class, new StdDelegatingSerializer(new Pairs()));
     texts.addDeserializer(DataType.class, reader((in, context) -> DataType.fromJson(in.getText())));
     texts.addDeserializer(StructType.class, reader((in, context) -> (StructType) DataType.fromJson(in.getText())));
     texts.addDeserializer(Map.class, reader((in, context) -> map(context.readValue(in, String[][].class))));
@@ -48,12 +47,13 @@ final class Json {
         .disable(SerializationFeature.FAIL_ON_EMPTY_BEANS); // a request without arguments
   }
 
-  private Json() {}
-
   /** Takes the place of Spark's own annotations, by which a schema is an object. */
   @JsonSerialize
   @JsonDeserialize
-  private interface OurTexts {}
+  private interface OurTexts {
+    @JsonValue
+    String json();
+  }
 
   private record Call(String operation, Map<String, String> conf, Request<?> arguments) {}
 
@@ -93,9 +93,12 @@ final class Json {
     return MAPPER.convertValue(reply, kind);
   }
 
-  private static String[][] pairs(Map<?, ?> texts) {
-    return texts.entrySet().stream()
-        .map(text -> new String[] {(String) text.getKey(), (String) text.getValue()}).toArray(String[][]::new);
+  private static final class Pairs extends StdConverter<Map<String, String>, String[][]> {
+    @Override
+    public String[][] convert(Map<String, String> texts) {
+      return texts.entrySet().stream().map(text -> new String[] {text.getKey(), text.getValue()})
+          .toArray(String[][]::new);
+    }
   }
 
   private static Map<String, String> map(String[][] pairs) {
@@ -106,21 +109,8 @@ final class Json {
     return texts;
   }
 
-  private interface Write<T> {
-    void write(T value, JsonGenerator out) throws IOException;
-  }
-
   private interface Read<T> {
     T read(JsonParser in, DeserializationContext context) throws IOException;
-  }
-
-  private static <T> JsonSerializer<T> writer(Write<T> write) {
-    return new JsonSerializer<>() {
-      @Override
-      public void serialize(T value, JsonGenerator out, SerializerProvider provider) throws IOException {
-        write.write(value, out);
-      }
-    };
   }
 
   private static <T> JsonDeserializer<T> reader(Read<T> read) {
