@@ -31,8 +31,6 @@ import scala.runtime.AbstractPartialFunction;
 
 /** The calls that differ between lines of Spark, as 4.1 has them. */
 final class SparkLine {
-  private SparkLine() {}
-
   /** Adds nothing: the rule is written for later versions. */
   static void addLookupJoins(SparkSessionExtensions extensions) {}
 

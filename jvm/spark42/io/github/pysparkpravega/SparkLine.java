@@ -39,8 +39,6 @@ import scala.runtime.BoxedUnit;
 final class SparkLine {
   private static final String OF_DELTA = "mergeSchema";
 
-  private SparkLine() {}
-
   static void addLookupJoins(SparkSessionExtensions extensions) {
     extensions.injectPreCBORule(session -> new LookupJoins((SparkSession) session));
   }

@@ -19,8 +19,6 @@ package io.github.pysparkpravega;
 final class Callers {
   private static final String CATALOG = ".classic.Catalog";
 
-  private Callers() {}
-
   static boolean isToTable() {
     return isOnStack(".DataStreamWriter", "toTable");
   }

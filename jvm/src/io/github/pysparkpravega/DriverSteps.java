@@ -20,8 +20,6 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 /** The steps that a procedure has the driver take: files in any file system of Hadoop, and queries that run here. */
 final class DriverSteps {
-  private DriverSteps() {}
-
   /** Takes steps until one fails, and returns the answers: an empty text to one without, or if there is no such file. */
   static TasksDone take(String pending, List<DriverStep> steps) {
     List<String> answers = new ArrayList<>();

@@ -31,8 +31,6 @@ final class FreshLoads {
     }
   }
 
-  private FreshLoads() {}
-
   /** Takes note that a request has been answered. */
   static void noteAnswer(Request<?> request) {
     if (CHANGING.contains(request.getClass())) {

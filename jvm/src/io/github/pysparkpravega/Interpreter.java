@@ -8,8 +8,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Finds the Python that runs the catalog service on the driver, and the one that runs tasks on executors. */
 final class Interpreter {
-  private Interpreter() {}
-
   /**
    * Returns that of the catalog's conf, else the driver's Python unless it is jupyter or ipython, else that of tasks.
    */

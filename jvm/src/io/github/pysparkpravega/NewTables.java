@@ -14,8 +14,6 @@ import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 
 /** Describes new tables to the service. */
 final class NewTables {
-  private NewTables() {}
-
   static CreateTable request(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
     Map<String, String> defaults = new HashMap<>();
     for (Column column : info.columns()) {

@@ -31,8 +31,6 @@ final class PravegaFunctions {
       "segment_of is a function of each table: write <catalog>.<namespace>.<table>.segment_of(key).",
       DataTypes.StringType, row -> null);
 
-  private PravegaFunctions() {}
-
   static boolean isSystem(String[] namespace) {
     return namespace.length == 1 && namespace[0].equalsIgnoreCase("system");
   }

@@ -22,8 +22,6 @@ final class Pushdown {
   // A condition with more terms, such as a long IN, takes longer to send to tasks than it saves.
   private static final int MOST_TERMS = 500;
 
-  private Pushdown() {}
-
   static List<Condition> describe(Predicate[] predicates) {
     return describe(predicates, MOST_TERMS);
   }

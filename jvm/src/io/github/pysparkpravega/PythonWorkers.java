@@ -30,8 +30,6 @@ import scala.jdk.javaapi.CollectionConverters;
 final class PythonWorkers {
   private static final String ENVIRONMENT = "spark.executorEnv.";
 
-  private PythonWorkers() {}
-
   /** @param version of the Python that made the function, such as 3.11: workers of another one refuse it. */
   static UserDefinedPythonDataSource source(String version, Map<String, String> more) {
     SparkConf conf = SparkEnv.get().conf();

@@ -11,8 +11,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 
 /** Turns the service's limits of micro-batches into Spark's, and vice versa. */
 final class ReadLimits {
-  private ReadLimits() {}
-
   static ReadLimit of(Limits limits) {
     List<ReadLimit> all = new ArrayList<>();
     if (limits.minRows() != null) {

@@ -15,8 +15,6 @@ final class ScansOfThread {
 
   private record Noted(String stream, Object scan, long nanos, JsonNode ends) {}
 
-  private ScansOfThread() {}
-
   /** Notes a scan, which may be planned more than once; `scan` is an object that only this scan has. */
   static void note(PravegaTable table, Object scan, JsonNode ends) {
     Deque<Noted> scans = SCANS.get();

@@ -10,8 +10,6 @@ final class SessionUsers {
   /** The user of a server's session that nobody knows. */
   private static final String UNKNOWN = "";
 
-  private SessionUsers() {}
-
   /** Returns the user of a session, UNKNOWN if it is a server's and has none, null in a driver that serves nobody. */
   static String find(SparkSession session) {
     String ofThrift = ofThrift(session);

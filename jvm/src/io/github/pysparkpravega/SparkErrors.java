@@ -8,8 +8,6 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** Functions that return Spark's own errors for some conditions of the service, and null for the others. */
 final class SparkErrors {
-  private SparkErrors() {}
-
   static Function<String, Exception> ofNamespace(String[] namespace) {
     return condition -> condition.equals("PRAVEGA_SCOPE_NOT_FOUND") ? new NoSuchNamespaceException(namespace) : null;
   }

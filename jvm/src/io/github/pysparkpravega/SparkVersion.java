@@ -4,8 +4,6 @@ import java.util.Arrays;
 
 /** Versions of Spark, compared by their numbers: 4.10 is newer than 4.3. */
 final class SparkVersion {
-  private SparkVersion() {}
-
   /** Returns whether a version such as 4.2.1 is older than the line that `since` names, such as 4.3. */
   static boolean isOlder(String version, String since) {
     int[] parts = numbers(since);

@@ -8,8 +8,6 @@ import org.apache.spark.sql.types.StructType;
 
 /** Describes changes of ALTER TABLE to the service. */
 final class TableChanges {
-  private TableChanges() {}
-
   static Requests.TableChange describe(TableChange change) {
     String property = null;
     String value = null;

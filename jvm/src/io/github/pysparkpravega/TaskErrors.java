@@ -9,8 +9,6 @@ final class TaskErrors {
   /** The form in which `user_errors.py` lets an error leave a worker. */
   private static final Pattern RAISED = Pattern.compile("\\[(PRAVEGA_\\w+)] (.*)\nSQLSTATE: (\\w{5})", Pattern.DOTALL);
 
-  private TaskErrors() {}
-
   static RuntimeException unwrap(PythonException error) {
     Matcher raised = RAISED.matcher(error.getMessage());
     return PravegaException.unchecked(raised.find()

@@ -28,8 +28,6 @@ final class MetadataRows {
   /** If there are more tables than this, none is loaded for its comment. */
   private static final int COMMENTS = 100;
 
-  private MetadataRows() {}
-
   /**
    * Adds rows to those that an operation of Spark's has found in its own catalog, unless the call is about another one,
    * and sorts them all. They get a set of their own: one that rows were taken out of takes no numbers any more.
