@@ -6,6 +6,7 @@ through `carry_over`, `map_side_by_side` and `run_in_background`.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -134,7 +135,7 @@ def carry_over(function: Callable[P, R]) -> Callable[P, R]:
 def map_side_by_side(function: Callable[[T], R], items: Iterable[T], threads: int = 8) -> list[R]:
     """Return what a function returns for each item. Threads run it side by side, as part of this thread's call."""
     each = list(items)
-    if len(each) < 2:
+    if len(each) < 2 or sys.is_finalizing():  # an interpreter that ends starts no threads
         return [function(item) for item in each]
     with ThreadPoolExecutor(min(threads, len(each))) as pool:
         return list(pool.map(carry_over(function), each))

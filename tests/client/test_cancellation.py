@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,3 +153,22 @@ def test_threads_of_a_call_are_part_of_it() -> None:
 def test_an_error_that_comes_first_stays_what_it_is() -> None:
     with activate(Cancellation()), pytest.raises(OSError, match="broken"), interrupt_by(pytest.fail):
         raise OSError("broken")
+
+
+@pytest.mark.slow
+def test_calls_when_the_interpreter_ends() -> None:
+    """Python closes generators then, after the last moment at which a thread can be started."""
+    program = """
+from pyspark_pravega.client.cancellation import map_side_by_side
+
+def count():
+    try:
+        yield from range(9)
+    finally:
+        print(map_side_by_side(str, [1, 2]))
+
+numbers = count()
+next(numbers)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("['1', '2']\n", "")
