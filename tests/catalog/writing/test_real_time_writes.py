@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
+from tests.catalog.creation.test_tables_of_others import append as append_events
 from tests.datasource.stream_source.test_real_time import (
     LONG,
     append,
@@ -21,6 +24,7 @@ from tests.datasource.stream_source.test_real_time import (
     short_batches,
     wait_until,
 )
+from tests.drivers import ROOT
 from tests.streams import PATIENCE
 
 SWITCHES = ("allowlistCheck", "asyncProgressTrackingByDefault.enabled")
@@ -129,15 +133,42 @@ def test_rows_of_a_batch_that_has_ended_are_not_written_again(
     assert target.ids() == expected(0, 200)
 
 
+@pytest.mark.parametrize("every", [LONG, "5 seconds"])
 def test_a_row_that_does_not_fit_ends_the_query(
-    spark: SparkSession, pravega: Pravega, scope: str, rows: DataFrame, tmp_path: Path
+    spark: SparkSession, pravega: Pravega, scope: str, rows: DataFrame, tmp_path: Path, every: str
 ) -> None:
+    """Its task learns of it about when a batch of 5 s ends: if it were repeated then, it would find no time to read."""
     source, target = Stream(scope, "sensor"), Target(spark, scope)
     append(pravega, source, 0, 10)
     failing = rows.selectExpr("id", "IF(id = 5, repeat('x', 9000000), place) AS place")
-    with follow_query(target.write(failing), tmp_path / "c") as query:
+    with follow_query(target.write(failing, every=every), tmp_path / "c") as query:
         with pytest.raises(StreamingQueryException, match=f"{scope}/copy: .*9,000,0"):
             query.awaitTermination(PATIENCE)
+
+
+def test_the_example_of_the_page_for_another_sink(
+    spark: SparkSession, pravega: Pravega, scope: str, tmp_path: Path
+) -> None:
+    """docs/streaming.md sends rows to Kafka; here a stream takes its place."""
+    section = (ROOT / "docs/streaming.md").read_text().partition("\n## Real time\n")[2]
+    program = section.partition("```python\n")[2].partition("```")[0].replace("pravega.iot.", f"pravega.`{scope}`.")
+    kafka = r'format\("kafka"\)\n *\.option\("kafka.bootstrap.servers", ".*"\)\n *\.option\("topic", "hot"\)'
+    pravega_options = {**AT_LEAST_ONCE, "catalog": "pravega", "scope": scope, "stream": "hot"}
+    program, replaced = re.subn(kafka, f'format("pravega").options(**{pravega_options})', program)
+    assert replaced == 1
+    program = program.replace("/data/checkpoints", str(tmp_path))
+    for columns in ("sensor (location STRING, temp DOUBLE)", "hot (key STRING, value STRING)"):
+        spark.sql(f"CREATE TABLE pravega.`{scope}`.{columns} TBLPROPERTIES ('format'='json', 'framing'='none')")
+    names: dict[str, Any] = {"spark": spark}
+    exec(program, names)
+    try:
+        events = [{"location": "roof", "temp": 31.5}, {"location": "hall", "temp": 29.0}]
+        append_events(pravega, Stream(scope, "sensor"), [json.dumps(event).encode() for event in events])
+        hot = f"pravega.`{scope}`.hot"
+        wait_until(names["query"], lambda: spark.table(hot).count() > 0)
+        assert [tuple(row) for row in spark.table(hot).collect()] == [("roof", '{"location":"roof","temp":31.5}')]
+    finally:
+        names["query"].stop()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import java.util.Iterator;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContext$;
+import org.apache.spark.TaskOutputFileAlreadyExistException;
 import org.apache.spark.sql.catalyst.InternalRow;
 
 /**
@@ -25,7 +26,9 @@ final class RealTimeRows {
           writer.send(ready);
         }
       } catch (Throwable e) {
-        if (failure.compareAndSet(null, e)) {
+        // Spark repeats no task after this error. A repeated one may find its time over, and succeed without the row.
+        Throwable cause = e instanceof PravegaException ? new TaskOutputFileAlreadyExistException(e) : e;
+        if (failure.compareAndSet(null, cause)) {
           reading.interrupt(); // it may wait for a row that nobody would write
         }
       }
