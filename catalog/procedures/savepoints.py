@@ -17,6 +17,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.remembered_rows import find_release
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.ledger import LedgerRow, name_writer_of_query, read_ledger, reset_query
+from pyspark_pravega.datasource.positions.identity import identify, is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_segments, measure_tail
 from pyspark_pravega.errors import InvalidOptionError, PravegaError, QueryFencedError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
@@ -52,9 +53,10 @@ class Savepoint:
     committed_bytes: int
     ledger: Mapping[str, str]
     content: str = ""  # how many files and bytes the copy of the checkpoint has
+    identity: str = ""  # that of the table's stream
 
     def row(self, path: str) -> tuple[object, ...]:
-        return path, *astuple(self)[:-3]
+        return path, *astuple(self)[:-4]
 
     def rows(self) -> dict[str, LedgerRow]:
         return {writer: LedgerRow.read(text.encode()) for writer, text in self.ledger.items()}
@@ -103,9 +105,9 @@ def save(call: Call) -> Acting[Savepoint]:
             "query once more, which finishes the micro-batch, and stop it. Then choose another directory."
         )
     batch, rows = row.epoch if row.writer in ledger else None, {key: ledger[key].value().decode() for key in ledger}
-    into, release = call.require("into"), find_release()
+    into, release, identity = call.require("into"), find_release(), identify(call.catalog.pravega, stream) or ""
     savepoint = Savepoint(
-        read_clock(), query, batch, into, version, cut.to_text(), checkpoint, release, size, rows, content
+        read_clock(), query, batch, into, version, cut.to_text(), checkpoint, release, size, rows, content, identity
     )
     yield from ask(call, DriverStep("write", f"{path}/{_FILE}", json.dumps(asdict(savepoint))))
     return savepoint
@@ -275,7 +277,7 @@ def _find_moved(call: Call, checkpoint: str) -> Acting[str | None]:
 
 
 def _find_conflict(call: Call, saved: Savepoint, ledger: Mapping[str, LedgerRow]) -> tuple[str | None, int]:
-    """Return who has written to the call's table since a savepoint, and how many rows it has got since."""
+    """Return who has written to the table since a savepoint, and how many rows it got. Raises InvalidOptionError."""
     states = {writer: row.state for writer, row in saved.rows().items()}
     writers = [
         f"{row.writer} (up to micro-batch {row.epoch})"
@@ -284,6 +286,11 @@ def _find_conflict(call: Call, saved: Savepoint, ledger: Mapping[str, LedgerRow]
     ]
     start, (log, end, _, committed_bytes), rows_since = StreamCut.from_text(saved.stream_cut), _measure_end(call), 0
     if end.stream == start.stream:
+        if not is_same_stream(saved.identity, identify(call.catalog.pravega, end.stream) or ""):
+            raise InvalidOptionError(
+                f"Stream {end.stream} was dropped and created again since the savepoint of query {saved.query}, and "
+                "lacks its rows. Name another table by 'into', or start the query with a new checkpoint."
+            )
         slices = measure_segments(call.catalog.pravega, end.stream, end, start=start)
         if sum(each.end - each.start for each in slices) not in (0, committed_bytes - saved.committed_bytes):
             writers.append("a writer that leaves no trace in the ledger, perhaps the query without transactions")

@@ -317,6 +317,21 @@ def test_savepoints_are_listed_once_they_are_whole(warming: Warming) -> None:
     assert warming.call("list_savepoints", directory=str(warming.directory / "nowhere")) == []
 
 
+def test_a_table_that_was_made_again_is_refused(warming: Warming) -> None:
+    """It may be longer than the one of the savepoint was."""
+    warming.save_and_go_on()
+    warm = f"pravega.{warming.namespace}.warm"
+    warming.spark.sql(f"DROP TABLE {warm}")
+    warming.spark.sql(f"CREATE TABLE {warm} (id INT, celsius DOUBLE) USING pravega")
+    for ids in (0, 200):
+        warming.spark.sql(f"INSERT INTO {warm} SELECT CAST(id AS INT), id FROM range({ids})")
+        for arguments in ({}, {"on_conflict": "rewind"}):
+            refusal = warming.refused(warming.restore, **arguments)
+            assert f"Stream {warming.namespace}/warm was dropped and created again since" in refusal
+    warming.spark.sql(f"CREATE TABLE pravega.{warming.namespace}.other LIKE {warm}")
+    warming.restore(into=f"{warming.namespace}.other")
+
+
 def test_names_that_are_wrong(warming: Warming) -> None:
     warming.measure(5)
     warming.run(3)
