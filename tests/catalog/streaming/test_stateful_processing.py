@@ -16,15 +16,19 @@ from tests.streams import PATIENCE
 RESULT = "place STRING, id INT, number BIGINT"
 
 
-def numbering(spoilt: int, pandas: bool) -> StatefulProcessor:
+def numbering(spoilt: int, pandas: bool, count_type: str = "BIGINT", more: bool = False) -> StatefulProcessor:
     """Number the rows of each place, over all micro-batches; an id that was seen before has its old number.
+
+    `more`: there is one more variable of state.
 
     The id `spoilt` fails the task. The class is local, so that it is pickled whole: executors do not know this module.
     """
 
     class Numbering(StatefulProcessor):
         def init(self, handle: Any) -> None:
-            self.count = handle.getValueState("count", "value BIGINT")
+            self.count = handle.getValueState("count", f"value {count_type}")
+            if more:
+                self.more = handle.getValueState("more", "value STRING")
             self.numbers = handle.getMapState("numbers", "id INT", "number BIGINT")
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timer_values: Any) -> Iterator[Any]:
@@ -61,7 +65,9 @@ def numbered(spark: SparkSession, scope: str, tmp_path: Path) -> Iterator[Callab
     session.sql(f"CREATE TABLE {source} (id INT, place STRING)")
     session.sql(f"CREATE TABLE {target} ({RESULT}) TBLPROPERTIES ('scaling.min-segments'='2')")
 
-    def run(first: int, last: int, *, pandas: bool, spoilt: int = -1, lost: int | None = None) -> list[tuple[int, int]]:
+    def run(
+        first: int, last: int, *, pandas: bool, spoilt: int = -1, lost: int | None = None, **state: Any
+    ) -> list[tuple[int, int]]:
         if last > first:
             rows = f"SELECT CAST(id AS INT), 'p' || (id % 2) FROM range({first}, {last}, 1, 1)"
             session.sql(f"INSERT INTO {source} {rows}")
@@ -70,7 +76,7 @@ def numbered(spark: SparkSession, scope: str, tmp_path: Path) -> Iterator[Callab
                 (tmp_path / "commits" / file).unlink()
         groups = session.readStream.option("maxRowsPerTrigger", 10).table(source).groupBy("place")
         states: Callable[..., DataFrame] = groups.transformWithStateInPandas if pandas else groups.transformWithState
-        frame = states(numbering(spoilt, pandas), RESULT, "append", "None")
+        frame = states(numbering(spoilt, pandas, **state), RESULT, "append", "None")
         query = frame.writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).toTable(target)
         try:
             assert query.awaitTermination(PATIENCE)
@@ -95,3 +101,13 @@ def test_state_goes_on_and_each_row_comes_once(numbered: Callable[..., list[tupl
         numbered(20, 40, pandas=pandas, spoilt=38)
     # Those of the micro-batch that failed, and some that state knows.
     assert numbered(0, 10, pandas=pandas) == expected(*range(40), *range(10))
+
+
+@pytest.mark.pipelines
+def test_the_schema_of_state_between_two_runs(numbered: Callable[..., list[tuple[int, int]]]) -> None:
+    """Spark takes one more variable of state, and refuses another type of one that the checkpoint has."""
+    numbered(0, 4, pandas=False)
+    with pytest.raises(StreamingQueryException, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"):
+        numbered(4, 8, pandas=False, count_type="STRING")
+    expected = sorted((id, id // 2 + 1) for id in range(8))
+    assert numbered(0, 0, pandas=False, more=True) == expected
