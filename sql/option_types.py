@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -192,12 +192,6 @@ def _parse_directory(text: str) -> str:
     return text
 
 
-def _parse_plug_in(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
-        raise ValueError("expected module:attribute, for example mycompany.pravega_login:Credentials")
-    return text
-
-
 def between(option_type: OptionType[T], low_text: str, high_text: str | None = None) -> OptionType[T]:
     """Restrict an ordered type to two texts, both allowed, or from below only."""
     bounds = f"at least {low_text}" if high_text is None else f"{low_text} to {high_text}"
@@ -328,13 +322,17 @@ def _parse_timestamp(text: str) -> datetime:
     return moment
 
 
-def _parse_name_in_lake(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", text):
-        raise ValueError("expected <namespace>.<table>, with letters, digits, _ and -, for example lake.sensor")
+def _match(pattern: str, expected: str, text: str) -> str:
+    if not re.fullmatch(pattern, text):
+        raise ValueError(f"expected {expected}")
     return text
 
 
-NAME_IN_LAKE = OptionType("`<namespace>.<table>`", _parse_name_in_lake)
+_TABLE = "<namespace>.<table>, with letters, digits, _ and -, for example lake.sensor"
+_ATTRIBUTE = "module:attribute, for example mycompany.pravega_login:Credentials"
+
+CONSUMER_NAME = OptionType("name", partial(_match, r"[A-Za-z0-9.-]+", "letters, digits, . and -"))
+NAME_IN_LAKE = OptionType("`<namespace>.<table>`", partial(_match, r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", _TABLE))
 FORMAT_NAME = OptionType(
     "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _parse_format_name
 )
@@ -351,9 +349,9 @@ SCOPES = OptionType("`true`, `false`, or names of scopes, separated by commas", 
 PATTERN = OptionType("regular expression", _parse_pattern)
 JSON_TEXT = OptionType("JSON", _parse_json)
 LAKE_PROPERTIES = OptionType("JSON", _parse_lake_properties)
-PLUG_IN = OptionType("`module:attribute`", _parse_plug_in)
+PLUG_IN = OptionType("`module:attribute`", partial(_match, r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", _ATTRIBUTE))
 PLUG_IN_OR_FILE = OptionType(
-    "path or `module:attribute`", lambda text: text if text.startswith("/") else _parse_plug_in(text)
+    "path or `module:attribute`", lambda text: text if text.startswith("/") else PLUG_IN.parse(text)
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..option_types import (
     BOOLEAN,
     BYTE_SIZE,
+    CONSUMER_NAME,
     DIRECTORY,
     DURATION,
     NAMES,
@@ -81,7 +82,7 @@ MAX_EVENT_TIME_DRIFT = Option("max-event-time-drift", optional(between(DURATION,
 """Streaming: segments are kept in step by event time, as far as watermarks show: a micro-batch goes no further than the
 first watermark that is more than this beyond the slowest segment with unread events. For tables with `event-time`, or
 whose writers note times."""
-CONSUMER = Option("consumer", optional(TEXT), READ)
+CONSUMER = Option("consumer", optional(CONSUMER_NAME), READ)
 """Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the query
 still needs; it frees the rest as far as the stream's retention allows. For one query at a time; of several
 streams, each has one. Any read can begin where it stands, with `start-stream-cut` = `consumer`."""

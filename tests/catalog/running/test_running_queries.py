@@ -126,6 +126,8 @@ def test_a_query_has_a_consumer(halls: Halls) -> None:
     halls.sql.run(f"ALTER TABLE {halls.scope}.numbers SET TBLPROPERTIES ({kept})")
     halls.insert(1)
     [first] = halls.sql.run(f"SELECT stream_cut FROM {halls.scope}.numbers.history")
+    with pytest.raises(SqlError, match="'The Doubling' of 'consumer' .* is not valid: expected letters"):
+        halls.start(query=f"{halls.query} WITH ('consumer'='The Doubling')")
     halls.query += " WITH ('consumer'='doubling')"
     halls.start()
     wait_for(lambda: halls.written() == doubles(1))
