@@ -109,7 +109,8 @@ def find_marking_column(rows: StructType, options: o.Options, option: Option[str
     columns = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
     if len(columns) != 1:
         raise InvalidOptionError(
-            f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name one of these."
+            f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name one of these. "
+            "A query of start_query has the columns of its table: add it there."
         )
     column, of = rows[columns[0]], StringType() if option is o.STREAM_COLUMN else BooleanType()
     if column.dataType != of:
