@@ -195,7 +195,7 @@ def test_both_catalogs_have_the_tables_of_the_other(tables: Tables) -> None:
     assert tables.fold("theirs", "id") == {2: (2, "b")}
 
 
-def test_each_reads_every_type_of_the_other_in_a_table_of_flinks_catalog(tables: Tables) -> None:
+def test_each_reads_what_the_other_writes_into_a_table_of_flinks_catalog(tables: Tables) -> None:
     columns = "abcdefhijklmno"
     tables.use_catalog()
     tables.flink.run(f"CREATE TABLE theirs ({declare(columns)})")
