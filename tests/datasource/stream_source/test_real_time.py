@@ -199,6 +199,33 @@ def test_a_checkpoint_goes_on_in_micro_batches_and_back(
     assert sink.rows() == {f"p{place}": list(range(place, 400, 10)) for place in range(10)}
 
 
+def test_a_task_that_begins_after_its_batch_keeps_its_place(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
+) -> None:
+    """With more segments than cores, some tasks begin when those of the others have ended with the batch."""
+    stream, rows = Stream(scope, "sensor"), spark.readStream.table(table)
+    ids: list[int] = []
+
+    def run_in_real_time(condition: Callable[[StreamingQuery], bool]) -> None:
+        with short_batches(spark), follow_query(quick_writer(rows, sink), tmp_path / "checkpoint") as query:
+            wait_until(query, lambda: condition(query))
+
+    def run_in_micro_batches(first: int) -> None:
+        append(pravega, stream, first, first + 100)
+        batches = rows.writeStream.foreachBatch(lambda batch, _: ids.extend(row.id for row in batch.collect()))
+        with follow_query(batches.trigger(availableNow=True), tmp_path / "checkpoint") as query:
+            assert query.awaitTermination(PATIENCE)
+
+    append(pravega, stream, 0, 100)
+    run_in_real_time(lambda query: sink.has_taken(100)())
+    while len(pravega.controller.current_segments(stream)) <= spark.sparkContext.defaultParallelism:
+        scale(pravega, stream, merge=False)
+    run_in_micro_batches(100)
+    run_in_real_time(lambda query: len(query.recentProgress) > 1)
+    run_in_micro_batches(200)
+    assert sorted(id for id in ids if id >= 100) == list(range(100, 300))
+
+
 def test_bad_events_become_letters(
     spark: SparkSession, pravega: Pravega, scope: str, table: str, sink: LinesSink, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.PlannedRead;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Supplier;
@@ -88,6 +89,13 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
 
     @Override
     public PartitionOffset getOffset() {
+      if (python == null) { // Spark asked for no row: the batch was over before this task began
+        try {
+          nextWithTimeout(0L); // which only says where the segment's events begin
+        } catch (IOException e) {
+          throw new UncheckedIOException(e);
+        }
+      }
       return new Reached(segment, Long.toString(offset));
     }
 
