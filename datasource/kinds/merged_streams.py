@@ -237,8 +237,9 @@ def check_merged_bounds(table: StreamTable, options: o.Options) -> None:
     """Raise InvalidOptionError for a bound that is a position in a single stream."""
     positions: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.END_STREAM_CUT, o.START_VERSION, o.END_VERSION)
     for option in positions:
-        if options.is_set(option) and options.get(option) not in _BOUNDS_OF_ALL:
+        text = str(options.get(option))
+        if options.is_set(option) and text not in _BOUNDS_OF_ALL and ";" not in text:
             raise InvalidOptionError(
-                f"'{options.name(option)}' is a position in one stream, but {table.stream} are several. Leave it out, "
-                f"or give a time: '{o.START_TIMESTAMP.key}', '{o.END_TIMESTAMP.key}'."
+                f"'{options.name(option)}' is a position in one stream, but {table.stream} are several. Give one cut "
+                f"of each, with ';' between them, or a time: '{o.START_TIMESTAMP.key}', '{o.END_TIMESTAMP.key}'."
             )

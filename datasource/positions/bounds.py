@@ -94,7 +94,7 @@ def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay
     if option is o.START_TIMESTAMP:
         time = _read_microseconds(options, o.START_TIMESTAMP)
         return _make_bound(find_point_before_time(pravega, stream, time, _show(options, option), delay))
-    return Bound(read_named_cut(options, o.START_STREAM_CUT))
+    return Bound(_read_named_cut(options, o.START_STREAM_CUT, stream))
 
 
 def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
@@ -109,7 +109,7 @@ def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Boun
     if option is o.END_TIMESTAMP:
         time = _read_microseconds(options, o.END_TIMESTAMP)
         return _make_bound(find_point_of_time(pravega, stream, time, _show(options, option)))
-    return Bound(read_named_cut(options, o.END_STREAM_CUT))
+    return Bound(_read_named_cut(options, o.END_STREAM_CUT, stream))
 
 
 def _make_bound(point: Point | None) -> Bound:
@@ -154,13 +154,17 @@ def _is_removed(pravega: Pravega, head: StreamCut, cut: StreamCut) -> bool:
     return False
 
 
-def read_named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
-    """Return the stream cut that an option names, None for an open end. Raises InvalidOptionError."""
+def _read_named_cut(options: o.Options, option: o.Option[str], stream: Stream) -> StreamCut | None:
+    """Return the stream cut that an option names, of several that of a stream; None for an open end."""
     text = options.get(option)
     if text in _OPEN_ENDS:
         return None
     try:
-        return StreamCut.from_text(text)
+        cuts = [StreamCut.from_text(each) for each in text.split(";")]
+        own = [cut for cut in cuts if cut.stream == stream] or cuts
+        if len(own) == 1:
+            return own[0]
+        raise InvalidOptionError(f"it has {len(cuts)} stream cuts; give one of stream {stream} among them")
     except InvalidOptionError as error:
         names = _NAMES[option.key]
         allowed = ", ".join(f"'{name}'" for name in names[:-1])

@@ -51,7 +51,7 @@ START_STREAM_CUT = Option(
 """Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for streaming
 queries: what arrives after the query has started. `consumer`: where the option `consumer` stands.
 `reader-group:<name>`: at the last checkpoint of another client's reader group, or where its readers are. A streaming
-query with a checkpoint continues where its checkpoint says."""
+query with a checkpoint continues where its checkpoint says. Of several streams: the cuts of all, with `;` between."""
 END_STREAM_CUT = Option("end-stream-cut", stream_cut("earliest", "latest", "unbounded"), READ, "latest")
 """Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; for a streaming query,
 there is no end."""

@@ -254,6 +254,28 @@ def test_a_new_stream_that_does_not_fit(
         query.stop()
 
 
+def test_each_of_several_streams_has_its_own_cut(
+    create: Callable[..., str], read: Read, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    cuts = []
+    for name in "ab":
+        table = create(name, "id INT", "(1), (2)")
+        spark.sql(f"INSERT INTO {table} VALUES (3)")
+        cuts.append([row.stream_cut for row in spark.table(f"{table}.history").orderBy("version").collect()])
+        spark.sql(f"INSERT INTO {table} VALUES (4)")
+    (_, b), (first, last) = cuts[1], cuts[0]
+    between = read(streams="a,b", start_stream_cut=f"{first};{b}", end_stream_cut=f"{b}; {last}")
+    assert sorted((row._stream, row.id) for row in between.collect()) == [("a", 3)]
+    with into_memory(read(streaming=True, streams="a,b", start_stream_cut=f"{b};{first}"), tmp_path / "c") as sink:
+        assert sorted((row._stream, row.id) for row in sink.rows()) == [("a", 3), ("a", 4), ("b", 4)]
+    create("c", "id INT", "(5)")
+    for streams, wrong in (("a,c", f"{first};{b}"), ("a,b", f"{first};{b};{last}")):
+        missing = "c" if "c" in streams else "a"
+        told = f"'start-stream-cut': it has . stream cuts; give one of stream {scope}/{missing} among them"
+        with pytest.raises(PySparkException, match=told):
+            read(streams=streams, start_stream_cut=wrong).collect()
+
+
 def test_what_belongs_to_one_stream(create: Callable[..., str], read: Read, tmp_path: Path) -> None:
     create("a", "id INT", "(1)")
     for option, value in (("start-stream-cut", "consumer"), ("start-version", "1")):
