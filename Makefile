@@ -18,6 +18,8 @@ KUBERNETES := $(filter-out %/kustomization.yaml,$(wildcard docker/kubernetes/bas
   docker/kubernetes/executors/executor-pod.yaml docker/kubernetes/executors/rights.yaml
 # Tests often wait for servers: on two cores, a third process takes a sixth of the time away. Each takes 2.5 GB of memory.
 TEST_PROCESSES ?= 3
+# Of make 4, so that the texts of two jobs do not mix.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 RELEASE_ARGS ?=
@@ -103,7 +105,7 @@ imports: $(STAMP) ## Check that the folders import each other only as the archit
 # Two at a time: each uses one processor.
 .PHONY: static
 static: $(STAMP)
-	$(MAKE) --jobs 2 lint types imports
+	$(MAKE) --jobs 2 $(SYNC) lint types imports
 
 .PHONY: check
 check: static ## Run what needs no server, no jar and no archive: lint, types, imports, unit tests (2 minutes)
@@ -111,16 +113,16 @@ check: static ## Run what needs no server, no jar and no archive: lint, types, i
 
 .PHONY: test
 test: $(STAMP) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
-	$(MAKE) --jobs 2 lint types imports jar native $(ARCHIVE)
+	$(MAKE) --jobs 2 $(SYNC) lint types imports jar native $(ARCHIVE)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 	$(MAKE) clients
 
-# Its modules alone: importing all others takes half a minute.
-SHORT = $(shell grep -rl '@pytest.mark.short$$' tests)
+# Its modules alone: importing all others takes half a minute. Arguments may name modules that have no such test.
+SHORT = $(shell grep -rlE --include='*.py' 'pytest\.mark\.short($$|[^a-z])' tests)
 
 .PHONY: clients
 clients: build/pipelines/installed build/connect/installed build/dbt/installed jar native ## Run one test each of pipelines, Spark Connect, state in Python and dbt (the first run downloads 160 MB)
-	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -n $(TEST_PROCESSES) -m short $(SHORT) $(PYTEST_ARGS)
+	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -n $(TEST_PROCESSES) -m short $(if $(filter tests/%,$(PYTEST_ARGS)),,$(SHORT)) $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 .PHONY: jars
 jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first time this downloads 50 MB)
@@ -142,10 +144,10 @@ OLDER_RUN = -m pytest tests/catalog/test_spark_versions.py tests/catalog/test_sq
   jdbc-secure-created or jdbc-secure-inserted or jdbc-secure-reading or test_a_stream_takes_each_change_once or \
   test_a_service_that_dies_before_anything_is_recorded"
 
-# Both at a time: each often waits for one server to start.
+# Both at the same time: each often waits for one server to start.
 .PHONY: older-sparks
 older-sparks: build/spark-$(lastword $(SPARK41))/installed build/spark-$(lastword $(SPARK42))/installed jars native ## Run a short path with Spark 4.1 and 4.2 (3 minutes; downloads twice 450 MB)
-	$(MAKE) --jobs 2 $(addprefix older-spark-,$(lastword $(SPARK41)) $(lastword $(SPARK42)))
+	$(MAKE) --jobs 2 $(SYNC) $(addprefix older-spark-,$(lastword $(SPARK41)) $(lastword $(SPARK42)))
 
 .PHONY: $(addprefix older-spark-,$(SPARK41) $(SPARK42))
 # A short run is not worth an archive that is recorded beside it.

@@ -179,7 +179,7 @@ def _parse_endpoint(part: str, uri: str, example: str) -> Endpoint:
 def _check_registry(config: ClientConfig, name: str, uri: str | None, login: Credentials | None) -> None:
     if uri is None:
         return
-    example = "an address looks like http://localhost:9092 or https://host:9092, without a query"
+    example = "an address looks like http://localhost:9092 or https://host:9092, without query and fragment"
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname, parts.port
@@ -190,7 +190,7 @@ def _check_registry(config: ClientConfig, name: str, uri: str | None, login: Cre
             f"the {name} address must not hold a user name or password; give credentials instead; {example}"
         )
     if parts.scheme not in ("http", "https") or not host or port == 0 or parts.query or parts.fragment:
-        raise InvalidOptionError(f"the {name} address '{uri.split('?')[0]}' is not an http or https address; {example}")
+        raise InvalidOptionError(f"the {name} address '{re.split('[?#]', uri)[0]}' is not a valid one; {example}")
     if parts.scheme == "http" and config.tls and login and not config.allow_plain_registry:
         raise InvalidOptionError(
             f"the {name} address '{uri}' would send the login in the clear, while the controller is reached by TLS; "

@@ -156,8 +156,8 @@ def _check_lake(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, 
     head = catalog.pravega.controller.head(stream).positions
     if any(offset or get_segment_epoch(segment) for segment, offset in head.items()):
         raise UnsupportedOperationError(
-            f"Events were removed from stream {stream}, and lake {name} may have them: without it, reads of the table "
-            "would lack them. Make another table for what follows."
+            f"Events were removed from stream {stream}, and lake {former} may have them: without it, reads of the "
+            "table would lack them. Make another table for what follows."
         )
 
 

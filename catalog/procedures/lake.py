@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, format_count
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
@@ -109,7 +109,7 @@ def _describe_waiting(call: Call, opened: OpenTable, history: History | None) ->
         return None
     since = opened.pravega.controller.head(opened.stream) if history is None else history.cut
     size = count_bytes_after(opened.pravega, since)
-    return f"{size:,} bytes; '{o.TIER_MIN_BYTES.key}' is {least}" if size else None
+    return f"{format_count(size, 'byte')}; '{o.TIER_MIN_BYTES.key}' is {least}" if size else None
 
 
 def _plan_compaction(call: Call) -> Tasks | None:

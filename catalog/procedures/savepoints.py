@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.remembered_rows import find_release
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.ledger import LedgerRow, name_writer_of_query, read_ledger, reset_query
-from pyspark_pravega.datasource.positions.identity import identify, is_same_stream
+from pyspark_pravega.datasource.positions.identity import StreamIdentity, identify, is_same_stream
 from pyspark_pravega.datasource.positions.snapshot import measure_segments, measure_tail
 from pyspark_pravega.errors import InvalidOptionError, PravegaError, QueryFencedError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
@@ -188,6 +188,7 @@ def _parse(path: str, text: str) -> Savepoint:
         saved = decode(Savepoint, json.loads(text), newer=True)
         StreamCut.from_text(saved.stream_cut)
         saved.rows()
+        StreamIdentity.parse(saved.identity)
         return saved
     except (ValueError, LookupError, TypeError, AttributeError, PravegaError) as error:
         raise InvalidOptionError(f"{path}/{_FILE} is damaged, or of a newer release: {error}") from None

@@ -110,7 +110,7 @@ def find_marking_column(rows: StructType, options: o.Options, option: Option[str
     if len(columns) != 1:
         raise InvalidOptionError(
             f"{setting} is not a column of the rows, which have {', '.join(rows.names)}. Name one of these. "
-            "A query of start_query has the columns of its table: add it there."
+            "Rows of start_query have the columns of the table: add the column to it."
         )
     column, of = rows[columns[0]], StringType() if option is o.STREAM_COLUMN else BooleanType()
     if column.dataType != of:

@@ -22,6 +22,7 @@ from pyspark_pravega.formats.core.text_lengths import make_length_check
 from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
+from ..workers.spark_socket import acknowledge
 from ..workers.user_errors import shorten_errors
 from .entry_scan import open_same_entries, require_keys, select_value_columns
 from .epochs import AT_ONCE, EpochWrite, add_epoch
@@ -60,6 +61,7 @@ class EntryWriter(DataSourceArrowWriter):
             entries = open_same_entries(pravega, spec.table)
             epoch = None if spec.epoch is None else EpochWrite(entries, spec.table, spec.epoch)
             for batch in iterator:
+                acknowledge()
                 count += batch.num_rows
                 put_entries(entries, self._find_written(batch), epoch)
         return InsertMessage(context.partitionId() if context is not None else 0, count, {})

@@ -120,14 +120,16 @@ class MergedSource(StreamSource):
 
         def note(name: str) -> tuple[SourceOffset, EventTimes]:
             offset = until.offsets[name]
-            marks = self._reader.memory.marks(self._pravega, offset.cut.stream, self._reader.checkpoint)
+            member = name, offset.identity  # a stream may be read by types, or dropped and created again
+            marks = self._reader.memory.marks(self._pravega, offset.cut.stream, self._reader.checkpoint, member)
             end = marks.end() if offset.marks is None else offset.marks
             begin = since.offsets.get(name, offset).cut.positions if offset.begin is None else offset.begin
             return replace(offset, marks=end), marks.times(begin, offset.cut.positions, end)
 
         noted = dict(zip(until.offsets, map_side_by_side(note, until.offsets), strict=True))
-        time = until.time or EventTimes.find_common_time((times for _, times in noted.values()), since.time)
-        bounded = {name: times.within(since.time, time) for name, (_, times) in noted.items()}
+        reached = EventTimes.find_common_time((times for _, times in noted.values()), since.time)
+        time = reached if until.time is None else until.time
+        bounded = {name: times.bound(since.time, time) for name, (_, times) in noted.items()}
         return MergedOffset({name: offset for name, (offset, _) in noted.items()}, time), bounded
 
     def _consume(self, offset: MergedOffset, until: MergedOffset | None = None) -> None:

@@ -37,7 +37,7 @@ def find_group_cut(pravega: Pravega, stream: Stream, options: o.Options) -> Stre
     group = pravega.controller.reader_group(stream.scope, name) if name else None
     if group is None or stream not in group.streams:
         names = [one.name for one in list_reader_groups(pravega, stream)]
-        kind, cure = "reader group", "The client whose readers are in a group makes it."
+        kind, cure = "reader group", "The client that reads with a group creates it."
         if text == o.AT_CONSUMER:
             kind = "consumer"
             cure = "The procedure create_consumer makes one, and so does a streaming query with another start."

@@ -74,8 +74,8 @@ class EventTimes:
         times._ceiling = times._find_newest_passed(until)
         return times
 
-    def within(self, floor: int | None, ceiling: int | None) -> EventTimes:
-        """Bound the times by what several streams have reached where a micro-batch begins and ends."""
+    def bound(self, floor: int | None, ceiling: int | None) -> EventTimes:
+        """Bound these times by what several streams have reached where a micro-batch begins and ends; return itself."""
         self._floor, self._ceiling = floor, ceiling if self._marks else None
         return self
 

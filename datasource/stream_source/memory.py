@@ -115,7 +115,7 @@ class SourceMemory:
         self._streams: Recent[Hashable, StreamSegments] = Recent()
         self._queries: Recent[str, QueryMemory] = Recent()
         self._lock = threading.Lock()
-        self._marks: dict[str, dict[Stream, KnownMarks]] = {}
+        self._marks: dict[str, dict[Hashable, KnownMarks]] = {}
         self._consumptions: dict[str, dict[Stream, Consumption]] = {}
 
     def query(self, checkpoint: str) -> QueryMemory:
@@ -125,13 +125,13 @@ class SourceMemory:
         """Return the memory of a stream's segments, for one connection."""
         return self._streams.get((id(pravega), stream), lambda: StreamSegments(pravega, stream))
 
-    def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
-        """Return the known watermarks of one of a query's streams."""
+    def marks(self, pravega: Pravega, stream: Stream, checkpoint: str, member: Hashable = None) -> KnownMarks:
+        """Return the known watermarks of a query's stream; `member` tells it from others that the query reads."""
         with self._lock:
-            by_stream = self._marks.setdefault(checkpoint, {})
-            marks = by_stream.get(stream)
+            by_member = self._marks.setdefault(checkpoint, {})
+            marks = by_member.get(member)
             if marks is None or marks.pravega is not pravega:
-                marks = by_stream[stream] = KnownMarks(pravega, stream)
+                marks = by_member[member] = KnownMarks(pravega, stream)
             return marks
 
     def consume(

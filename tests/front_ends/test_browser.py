@@ -207,7 +207,8 @@ def test_streaming_queries_are_known_by_what_they_leave(
 ) -> None:
     """Those of any program by the ledgers of tables, those of SQL by what is kept of them."""
     # Otherwise the pages would ask a scope that had no query again after 20 s.
-    monkeypatch.setattr(KeptQueries.all, "__defaults__", (1.0,))
+    list_all = KeptQueries.all
+    monkeypatch.setattr(KeptQueries, "all", lambda kept, age=1.0: list_all(kept, age))
     namespace = f"pravega.`{scope}`"
     spark.sql(f"CREATE TABLE {namespace}.numbers (id BIGINT) USING pravega")
     spark.sql(f"CREATE TABLE {namespace}.copies (id BIGINT) USING pravega")

@@ -38,7 +38,7 @@ def list_marks(file: str, function: str) -> set[str]:
     return {mark for text in marked for mark in re.findall(r"pytest\.mark\.(\w+)", text)}
 
 
-@pytest.mark.parametrize("page", ["docs/guarantees.md", "SECURITY.md"])
+@pytest.mark.parametrize("page", ["docs/guarantees.md", "docs/streaming.md", "SECURITY.md"])
 def test_promises_say_which_tests_only_a_longer_suite_runs(page: str) -> None:
     text = (ROOT / page).read_text()
     said, wanted = set(), set()

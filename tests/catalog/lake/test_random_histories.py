@@ -263,7 +263,7 @@ STEPS = {
 """How often each step comes."""
 
 
-@pytest.mark.parametrize("steps", [20, pytest.param(LONG, marks=pytest.mark.long)])
+@pytest.mark.parametrize("steps", [20, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
 def test_random_steps(pravega: Pravega, cluster: ClusterInfo, scope: str, tmp_path: Path, steps: int) -> None:
     """Of writers, tierings, compactions, truncations, scalings, schema changes, kills and restarts."""
     seed, of_trial = int(os.environ.get("PRAVEGA_SEED", time.time_ns() % 10**6)), min(100, steps)

@@ -175,7 +175,7 @@ def test_partitions_of_a_lake(spark: SparkSession, lake: dict[str, str], scope: 
     assert tier(spark, table).rows == 100
 
 
-@pytest.mark.parametrize("steps", [15, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("steps", [15, pytest.param(400, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_random_steps(
     spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, tmp_path: Path, steps: int
 ) -> None:

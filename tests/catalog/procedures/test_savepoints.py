@@ -310,6 +310,7 @@ def test_savepoints_are_listed_once_they_are_whole(warming: Warming) -> None:
         "{}",
         json.dumps({**whole, "ledger": {"query": "{}"}}),
         json.dumps({**whole, "stream_cut": "x"}),
+        json.dumps({**whole, "identity": "iot/copy/0@"}),
     ):
         (third / "savepoint.json").write_text(damage)
         assert f"{third}/savepoint.json is damaged" in warming.refused(warming.restore, savepoint=str(third))

@@ -385,7 +385,7 @@ def test_a_query_writes_to_the_streams_that_a_column_names(halls: Halls) -> None
     halls.query = f"SELECT id, IF(id % 2 = 0, 'even', 'odd') AS target FROM STREAM {halls.scope}.numbers"
     halls.insert(1, 2)
     into = f"{halls.scope.partition('.')[2]}.even"
-    with pytest.raises(SqlError, match="'stream-column'='hall' is not a column .*start_query has .* table: add it"):
+    with pytest.raises(SqlError, match="'stream-column'='hall' is not a column .*start_query have .* table: add"):
         halls.call(f"{halls.given(into=into)}, options => map('stream-column', 'hall')")
     halls.call(f"{halls.given(into=into)}, options => map('stream-column', 'target')")
     rows = f"SELECT * FROM {halls.scope}.even UNION ALL SELECT * FROM {halls.scope}.odd ORDER BY id"

@@ -160,7 +160,7 @@ def test_no_event_of_several_streams_is_late(
         steps = [(marks[: known[number]], ends[number - 1], ends[number]) for marks, ends, known in (one, other)]
         streams = [EventTimes.of_micro_batch(*step) for step in steps]
         ceiling = EventTimes.find_common_time(streams, floor)
-        pieces = [(its.within(floor, ceiling), _slices(*step[1:])) for its, step in zip(streams, steps, strict=True)]
+        pieces = [(its.bound(floor, ceiling), _slices(*step[1:])) for its, step in zip(streams, steps, strict=True)]
         seen = [time for its, slices in pieces for piece in slices for time in times(its, *piece) if time is not None]
         assert all(time >= watermark for time in seen), (watermark, seen)
         watermark, floor = max([watermark, *seen]), ceiling
@@ -179,9 +179,9 @@ def test_the_stream_that_is_behind_holds_the_others_back() -> None:
     assert EventTimes.find_common_time([ahead, behind], 20) == 20
     assert EventTimes.find_common_time([ahead, unread], None) is None
     assert EventTimes.find_common_time([ahead, unread], 12) == 12
-    assert times(ahead.within(None, 15), LEFT, 0, 11) == [None] * 4 + [10] * 2 + [15] * 5
-    assert times(behind.within(12, 15), LEFT, 0, 3) == [12] * 2 + [15]
-    assert times(silent.within(12, 15), LEFT, 0, 2) == [None] * 2
+    assert times(ahead.bound(None, 15), LEFT, 0, 11) == [None] * 4 + [10] * 2 + [15] * 5
+    assert times(behind.bound(12, 15), LEFT, 0, 3) == [12] * 2 + [15]
+    assert times(silent.bound(12, 15), LEFT, 0, 2) == [None] * 2
 
 
 def _slices(since: Mapping[int, int], until: Mapping[int, int]) -> list[tuple[int, int, int]]:

@@ -10,6 +10,7 @@ from pyspark_pravega.client import ClientConfig, Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.datasource.stream_source import reading_queries
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.errors import ServerTimeoutError
 
 MARKS = [Watermark(time, time, {0: time}, {0: (0.0, 1.0)}) for time in range(1, 5)]
@@ -33,3 +34,11 @@ def test_a_read_that_fails_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         marks.times({0: 3}, {0: 9}, 4)
         assert [mark.time for _, mark in marks._marks] == [3, 4]
+
+
+def test_types_of_a_stream_and_streams_created_again_are_remembered_apart() -> None:
+    """Their rows are elsewhere, and so are the watermarks that they have passed."""
+    memory, pravega = SourceMemory(), Pravega(ClientConfig("tcp://localhost:1"))
+    members = [("t", "s/t/0"), ("t", "s/t/4294967297"), ("t$a", "s/t/0"), ("t$b", "s/t/0")]
+    marks = [memory.marks(pravega, Stream("s", "t"), "checkpoint", member) for member in (*members, *members)]
+    assert marks[:4] == marks[4:] and len(set(map(id, marks))) == 4

@@ -91,7 +91,7 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
     public PartitionOffset getOffset() {
       if (python == null) { // Spark asked for no row: the batch was over before this task began
         try {
-          nextWithTimeout(0L); // which only says where the segment's events begin
+          nextWithTimeout(-System.currentTimeMillis()); // long over: it only says where the segment's events begin
         } catch (IOException e) {
           throw new UncheckedIOException(e);
         }

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import java.util.Iterator;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContext$;
@@ -12,7 +13,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
  * rows that have come to the Python worker.
  */
 final class RealTimeRows {
-  private RealTimeRows() {}
+  /** Conditions of servers that do not answer for a while: Spark may repeat such a task. */
+  static final Set<String> AWAY = Set.of("PRAVEGA_SERVER_UNAVAILABLE", "PRAVEGA_SERVER_FAILED", "PRAVEGA_TIMEOUT");
 
   static void send(Iterator<InternalRow> rows, PythonWriters.Writer writer) {
     RowsAtOnce ready = new RowsAtOnce(writer.task.input());
@@ -27,7 +29,8 @@ final class RealTimeRows {
         }
       } catch (Throwable e) {
         // Spark repeats no task after this error. A repeated one may find its time over, and succeed without the row.
-        Throwable cause = e instanceof PravegaException ? new TaskOutputFileAlreadyExistException(e) : e;
+        boolean isRefused = e instanceof PravegaException known && !AWAY.contains(known.getCondition());
+        Throwable cause = isRefused ? new TaskOutputFileAlreadyExistException(e) : e;
         if (failure.compareAndSet(null, cause)) {
           reading.interrupt(); // it may wait for a row that nobody would write
         }

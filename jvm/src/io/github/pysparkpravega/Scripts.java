@@ -16,8 +16,6 @@ import scala.runtime.BoxedUnit;
 
 /** What scripts and views ask of the session's parser and of its plans. */
 public final class Scripts {
-  private Scripts() {}
-
   /** Parses a text. Variables such as ${name} are looked up in the active session. */
   public static LogicalPlan parse(SparkSession session, String text) throws ParseException {
     SparkSession.setActiveSession(session);

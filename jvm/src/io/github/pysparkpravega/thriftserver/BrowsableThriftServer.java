@@ -23,8 +23,6 @@ import scala.Option;
  * <p>It sets fields by reflection, as Spark does to make its server of Hive's.
  */
 public final class BrowsableThriftServer {
-  private BrowsableThriftServer() {}
-
   /** Runs the server until Spark's context is stopped. SparkSubmit may stop the context when a main method returns. */
   public static void main(String[] arguments) throws InterruptedException {
     HiveThriftServer2.main(arguments);

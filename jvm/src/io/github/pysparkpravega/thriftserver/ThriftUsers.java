@@ -18,8 +18,6 @@ import scala.Option;
 
 /** The users of a Thrift server's sessions. */
 public final class ThriftUsers {
-  private ThriftUsers() {}
-
   /** Returns the user of a session, an empty text if no connection or several users have it, null without a server. */
   public static String find(SparkSession session) {
     if (HiveThriftServer2.listener() == null) {
