@@ -76,9 +76,10 @@ def test_retention_follows_the_query(
     quick_spark: SparkSession, pravega: Pravega, kept: Kept, quick_scope: str, tmp_path: Path
 ) -> None:
     other = Kept(quick_spark, pravega, quick_scope, "other")  # without a consumer: shows that retention was applied
-    kept.insert(0, 100)
-    first = kept.tail()
     with into_memory(kept.consumed(), tmp_path) as sink:
+        assert sink.rows() == [], "from now on the consumer holds retention back"
+        kept.insert(0, 100)
+        first = kept.tail()
         assert len(sink.rows()) == 100
         kept.insert(100, 200)
         assert len(sink.rows()) == 200  # now the first batch is committed
@@ -100,9 +101,10 @@ def test_retention_follows_a_stream_of_changes(
     quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path, properties: str
 ) -> None:
     kept = Kept(quick_spark, pravega, quick_scope, "changing", properties)
-    kept.insert(0, 100)
-    first = kept.tail()
     with into_memory(kept.changes(), tmp_path) as sink:
+        assert sink.rows() == [], "from now on the consumer holds retention back"
+        kept.insert(0, 100)
+        first = kept.tail()
         assert len(sink.rows()) == 100
         assert kept.position() != first, "the batch is not committed"
         kept.insert(100, 200)
@@ -126,8 +128,9 @@ def test_each_of_several_streams_has_a_consumer(
     quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.halls USING pravega TBLPROPERTIES ('pattern'='hall[ab]')")
     options = {"consumer": "nightly", "discovery-interval": "1s"}
     halls = f"quick.`{quick_scope}`.halls"
-    first.insert(0, 10)
     with into_memory(quick_spark.readStream.options(**options).table(halls), tmp_path) as sink:
+        assert sink.rows() == [], "from now on the consumer holds retention back"
+        first.insert(0, 10)
         assert len(sink.rows()) == 10
         second = Kept(quick_spark, pravega, quick_scope, "hallb")
         begin = second.head()
