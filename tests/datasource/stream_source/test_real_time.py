@@ -239,8 +239,8 @@ def test_bad_events_become_letters(
             appender.flush()
         append(pravega, stream, 10, 20)
         wait_until(query, lambda: sum(map(len, sink.rows().values())) == 20)
-    [letter] = spark.table(f"pravega.`{scope}`.letters").collect()
-    assert letter.event == b"no JSON"
+    # A batch may end when its task has written the letter, and before Spark has heard of the event.
+    assert {letter.event for letter in spark.table(f"pravega.`{scope}`.letters").collect()} == {b"no JSON"}
 
 
 def test_duplicates_are_dropped(
