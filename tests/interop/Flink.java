@@ -37,7 +37,7 @@ public final class Flink {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final MiniCluster cluster;
-    private TableEnvironment streaming;
+    private TableEnvironment session;
 
     private Flink(MiniCluster cluster) {
         this.cluster = cluster;
@@ -81,18 +81,23 @@ public final class Flink {
                 answer.set("rows", JSON.valueToTree(changes(result, Integer.MAX_VALUE).stream()
                         .map(change -> change.get(1)).toList()));
             }
-            case "begin" -> streaming = connected(EnvironmentSettings.newInstance().inStreamingMode(),
-                    JSON.convertValue(request.get("settings"), new TypeReference<Map<String, String>>() { }));
+            case "begin" -> {
+                Map<String, String> settings =
+                        JSON.convertValue(request.get("settings"), new TypeReference<Map<String, String>>() { });
+                EnvironmentSettings.Builder mode = EnvironmentSettings.newInstance();
+                session = connected("batch".equals(settings.get("execution.runtime-mode"))
+                        ? mode.inBatchMode() : mode.inStreamingMode(), settings);
+            }
             case "run" -> {
-                TableResult result = streaming.executeSql(text);
+                TableResult result = session.executeSql(text);
                 if (result.getJobClient().isPresent()) {
                     result.await();
                 }
             }
             case "changes" -> answer.set("changes",
-                    JSON.valueToTree(changes(streaming.executeSql(text), request.get("count").asInt())));
+                    JSON.valueToTree(changes(session.executeSql(text), request.get("count").asInt())));
             case "start" -> {
-                JobClient job = streaming.executeSql(text).getJobClient().orElseThrow();
+                JobClient job = session.executeSql(text).getJobClient().orElseThrow();
                 answer.put("job", job.getJobID().toHexString());
             }
             case "checkpoint" -> answer.put("path", cluster.triggerCheckpoint(JobID.fromHexString(text)).get());
