@@ -1,8 +1,8 @@
 """Compacts tables of changes by itself, after commits, once they have as many bytes of changes as the table allows.
 
 A row of the commit log says where the last compaction began and ended. What lies before its beginning is removed after
-the next one: queries that began before a compaction can still read what they have planned. Several drivers may compact
-a table at the same time: it is done twice then, or fails in one of them.
+the next one, and a query that was planned before and has yet to read it fails. Several drivers may compact a table at
+the same time: it is done twice then, or fails in one of them.
 """
 
 from __future__ import annotations

@@ -178,7 +178,6 @@ def test_positions_that_lie_before_a_cut_in_part(spark: SparkSession, pravega: P
 
 
 def test_a_table_compacts_itself(spark: SparkSession, pravega: Pravega, scope: str) -> None:
-    """What a query has planned before a compaction can still be read after it."""
     table = create(spark, scope, "t", "id BIGINT, name STRING", **{"compact.after": "64k"})
     spark.sql(f"INSERT INTO {table} SELECT id, 'n' FROM range(100)")
     compacted, statements, length = 0, 0, 0
