@@ -1,26 +1,22 @@
 """Compacts tables of changes by itself, after commits, once they have as many bytes of changes as the table allows.
 
-A row of the commit log says where the last compaction began and ended. What lies before its beginning is removed after
-the next one, and a query that was planned before and has yet to read it fails. Several drivers may compact a table at
-the same time: it is done twice then, or fails in one of them.
+A row of the commit log says where the last compaction began and ended. Queries read from there on, and what lies before
+is removed after the next one. Several drivers may compact a table at the same time: it is done twice then, or fails in
+one of them.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pyspark_pravega.client.consumers.consumer import count_bytes_after
-from pyspark_pravega.client.key_value.key_value_table import Entry
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.changes.last_compaction import ROW_NUMBER, LastCompaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.log_table import compute_row_number, encode_row
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
@@ -32,26 +28,6 @@ from .compaction import compact, measure, truncate_unless_held
 LOG = logging.getLogger(__name__)
 _AFTER_LOOK_SECONDS, _AFTER_FAILURE_SECONDS = 1.0, 300.0
 """Pauses: a look at a stream of many segments asks for each of them, and a compaction that fails has read all rows."""
-_NUMBER = compute_row_number("compaction")
-
-
-@dataclass(frozen=True)
-class LastCompaction:
-    """The cut of the last compaction, and the `end` of the stream after it; None if there was none."""
-
-    cut: StreamCut | None = None
-    end: StreamCut | None = None
-
-    @classmethod
-    def find_in(cls, stored: Entry | None, origin: int) -> LastCompaction:
-        """Read it from its row; one about an older stream of the name does not count."""
-        row = {} if stored is None else json.loads(stored.value)
-        cuts = [StreamCut.from_text(row[name]) for name in ("cut", "end")] if row.get("origin") == origin else []
-        return cls(*cuts)
-
-    def make_row(self, _stored: Entry | None, origin: int) -> bytes:
-        assert self.cut is not None and self.end is not None
-        return encode_row({"cut": self.cut.to_text(), "end": self.end.to_text(), "origin": origin})
 
 
 class AutomaticCompactions:
@@ -96,14 +72,14 @@ def compact_if_due(catalog: Catalog, stream: Stream, most: int) -> None:
     Raises the errors of `compact`.
     """
     log = CommitLog(catalog.pravega, stream)
-    last = log.read_companion(_NUMBER, LastCompaction.find_in)
-    grown = measure(catalog, stream) if last.end is None else count_bytes_after(catalog.pravega, last.end)
+    last = log.read_companion(ROW_NUMBER, LastCompaction.find_in)
+    grown = measure(catalog, stream) if last is None else count_bytes_after(catalog.pravega, last.end)
     if grown is not None and grown < most:
         return
     done = compact(catalog, stream, truncate=False)
     # Noted first: whatever becomes of the truncation, the rows are not repeated before that many bytes have come again.
-    log.replace_companion(_NUMBER, LastCompaction(done.cut, find_end_now(catalog.pravega, stream).cut).make_row)
-    held_by = None if last.cut is None else truncate_unless_held(catalog, last.cut)
+    log.replace_companion(ROW_NUMBER, LastCompaction(done.cut, find_end_now(catalog.pravega, stream).cut).make_row)
+    held_by = None if last is None else truncate_unless_held(catalog, last.cut)
     held = "" if held_by is None else f"; consumer {held_by} holds older changes"
     sizes = f"{done.bytes_before} bytes before and {done.bytes_after} after it"
     LOG.info("Stream %s was compacted: %d rows, %s%s.", stream, done.rows, sizes, held)

@@ -18,7 +18,7 @@ from ..scan.conditions import Sieve, can_evaluate
 from ..scan.counts import Counts
 from ..scan.event_planning import choose_columns, measure_scan
 from ..scan.lake_reader import describe_files
-from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource
+from ..scan.planned_scan import PlannedReader, PlannedRows, PlannedScan, RowSource, measure_extent
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.hidden_columns import FORMER_ROW
@@ -26,6 +26,7 @@ from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, find_in_lake, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, make_batches, report_left_out
+from .last_compaction import begin_at_last_compaction
 from .remembered_rows import RememberedGroup, RememberedPartition, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import name_value
@@ -121,7 +122,8 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     Raises InvalidOptionError if a start is given, and MalformedEventError if a truncation cannot be read.
     """
     measured = measure_scan(read, rows.earlier)
-    slices = measured.slices
+    ends = measure_extent(measured.slices)["tail"] if measured.ends is None else measured.ends
+    slices = begin_at_last_compaction(read, measured.slices, ends)
     schema, columns = choose_columns(read.table, rows.columns, read.rule, (FORMER_ROW,))
     if FORMER_ROW in schema.names:
         columns = read.table.schema
@@ -151,9 +153,8 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
         partitions, files = remember(read, planned, folder, rows, write=complete)
     reader = CurrentRowsReader(plan, partitions)
     planned_scan = PlannedScan.of(RowSource(reader, output, plan.output), slices)
-    tail = planned_scan.tail if measured.ends is None else measured.ends
     about = {**measured.about, **describe_files(measured.lake, plan.in_lake.values())}
-    return replace(planned_scan, tail=tail, about=about, rows=files)
+    return replace(planned_scan, tail=ends, about=about, rows=files)
 
 
 def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,15 +16,22 @@ from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog import connect
 from pyspark_pravega.catalog.api.catalog import PravegaCatalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
+from pyspark_pravega.catalog.writing.automatic_compaction import compact_if_due
+from pyspark_pravega.catalog.writing.compaction import measure
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import lies_before
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.open_table import resolve_read
+from pyspark_pravega.errors import DataLossError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.writing.conftest import Gate
 from tests.catalog.writing.test_row_changes import condition, create, deliver_first_row, history, rows
-
-T = TypeVar("T")
 
 
 def compact(spark: SparkSession, table: str, *, truncate: bool = True) -> Row:
@@ -181,17 +186,6 @@ def test_positions_that_lie_before_a_cut_in_part(spark: SparkSession, pravega: P
     assert lies_before(pravega, one, scaled) and not lies_before(pravega, scaled, one)
 
 
-def once_more(action: Callable[[], T]) -> T:
-    """Act again, as the page says, as long as a compaction removes what a statement has planned to read."""
-    for _ in range(9):
-        try:
-            return action()
-        except PySparkException as error:
-            if error.getCondition() != "PRAVEGA_DATA_LOSS":
-                raise
-    return action()
-
-
 def test_a_table_compacts_itself(spark: SparkSession, pravega: Pravega, scope: str) -> None:
     table = create(spark, scope, "t", "id BIGINT, name STRING", **{"compact.after": "64k"})
     spark.sql(f"INSERT INTO {table} SELECT id, 'n' FROM range(100)")
@@ -199,11 +193,42 @@ def test_a_table_compacts_itself(spark: SparkSession, pravega: Pravega, scope: s
     while compacted < 3:
         assert statements < 200
         statements += 1
-        once_more(partial(spark.sql, f"UPDATE {table} SET name = '{statements}'"))
+        spark.sql(f"UPDATE {table} SET name = '{statements}'")
         compacted = [operation for operation, _ in history(spark, table)].count("COMPACT")
         [length] = [row.bytes for row in spark.sql(f"SELECT sum(bytes) AS bytes FROM {table}.segments").collect()]
-    assert once_more(lambda: rows(spark, table)) == [(id, str(statements)) for id in range(100)]
+    assert rows(spark, table) == [(id, str(statements)) for id in range(100)]
     assert pravega.controller.head(Stream(scope, "t")).positions[0] > 64 << 10 and length < 300 << 10
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_planned_scan_outlives_a_compaction(spark: SparkSession, pravega: Pravega, scope: str, scaled: bool) -> None:
+    """The next compaction removes what lies before the last one, where a scan begins."""
+    table, stream = create(spark, scope, "t", "id BIGINT, name STRING", **{"compact.after": "1g"}), Stream(scope, "t")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    catalog = Catalog({}, pravega)
+
+    def plan() -> PlannedScan:
+        loaded = load_table(pravega, stream).table
+        opened = open_table(pravega, loaded, resolve_read(catalog.options, loaded, {}))
+        return opened.plan_scan(ScanRequest(loaded.schema))
+
+    def read(planned: PlannedScan) -> list[tuple[Any, ...]]:
+        found = (row for batch in planned.reader.read_all() for row in batch.to_pylist())
+        return sorted(tuple(row.values()) for row in found)
+
+    whole = plan()
+    compact_if_due(catalog, stream, 0)
+    assert rows(spark, f"{table} VERSION AS OF 1") == [(1, "a"), (2, "b"), (3, "c")]
+    if scaled:
+        spark.sql(f"CALL pravega.system.scale_stream(table => '`{scope}`.t', segments => 3)")
+    spark.sql(f"UPDATE {table} SET name = 'x' WHERE id = 2")
+    planned = plan()
+    assert planned.bytes == measure(catalog, stream) - whole.bytes
+    compact_if_due(catalog, stream, 0)
+    assert read(planned) == read(plan()) == [(1, "a"), (2, "x")]
+    with pytest.raises(DataLossError):
+        read(whole)
 
 
 def test_consumers_hold_it_back(spark: SparkSession, scope: str) -> None:
