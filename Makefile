@@ -187,7 +187,7 @@ SLICES := 20
 .PHONY: slice
 slice: jar native $(ARCHIVE) ## Run a twentieth of `make long`, `make faults` and `make flink`: the one of the last commit's date, or SLICE=0 to 19
 	slice=$${SLICE:-$$(( $$(git log -1 --format=%ct) / 900 % $(SLICES) ))}; echo "Slice $$slice of $(SLICES); again with SLICE=$$slice"; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10 --slice $$slice/$(SLICES) \
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 10 --slice $$slice/$(SLICES) \
 	  -m "faults or flink or (long and $(WITH_LONG))" -k "not longer_than_a_tokens_life" $(PYTEST_ARGS)
 
 .PHONY: pipelines
