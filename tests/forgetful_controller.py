@@ -57,6 +57,8 @@ class ForgetfulController(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.holds = threading.Event()
         self.late: set[str] = set()
         """Calls that are done all the same: only their answer is lost."""
+        self.fails: Counter[str] = Counter()
+        """How many more requests of a call fail, as those do that need a segment store while it is away."""
         self.asked: Counter[str] = Counter()
         """Requests by call, for what was forgotten once."""
         self.calls: Counter[str] = Counter()
@@ -75,6 +77,9 @@ class ForgetfulController(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             self.calls[call] += 1
+            if self.fails[call]:
+                self.fails[call] -= 1
+                context.abort(grpc.StatusCode.INTERNAL, "Internal exception occurred")
             try:
                 return self._answer(call, request, context, pass_on)
             except grpc.RpcError as error:

@@ -191,9 +191,14 @@ class SegmentCalls(ControllerCalls):
         request = pb.SegmentId(streamInfo=make_stream_info(stream), segmentId=segment_id)
 
         def locate(seconds_left: float) -> Endpoint:
-            reply: pb.NodeUri = self._call("getURI", request, purpose)
+            unserved = f"no segment store serves '{make_segment_name(stream, segment_id)}' now"
+            try:
+                reply: pb.NodeUri = self._call("getURI", request, purpose)
+            except ServerFailedError as error:
+                # While no store has the segment's container, ZKHostStore.getHostForContainer fails: INTERNAL.
+                raise ServerUnavailableError(f"{unserved}: {error}") from error
             if not reply.endpoint or not 0 < reply.port < 65536:
-                raise ServerUnavailableError(f"no segment store serves '{make_segment_name(stream, segment_id)}' now")
+                raise ServerUnavailableError(unserved)
             host = self._channel.endpoint.host if reply.endpoint in _UNSPECIFIED_HOSTS else reply.endpoint
             return Endpoint(host, reply.port)
 

@@ -59,6 +59,15 @@ def group_of(stream: Stream) -> ReaderGroup:
     return ReaderGroup(stream.scope, "consumer", uuid.uuid4(), 0, Holding.MANUAL, (StreamCut(stream, {}),))
 
 
+def test_a_segment_whose_store_is_away_is_waited_for(
+    forgetful: tuple[Controller, ForgetfulController], stream: Stream
+) -> None:
+    controller, handler = forgetful
+    handler.fails["getURI"] = 8
+    assert controller.segment_location(stream, 0).port
+    assert handler.calls["getURI"] == 9
+
+
 class TestReminder:
     def test_pauses_grow(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
         now = 100.0
