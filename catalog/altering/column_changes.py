@@ -52,13 +52,19 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
     """Return whether an INSERT may make a change that its rows need: a new column or field, or a wider type."""
     if change.kind == "AddColumn":
         return True
+    old = find_type(table, change)
+    if change.kind != "UpdateColumnType" or old is None or change.field is None:
+        return False
+    return is_wider(old, change.field.fields[0].dataType)
+
+
+def find_type(table: StreamTable, change: TableChange) -> DataType | None:
+    """Return the type of the column or field that a change names, None if there is none."""
     old: DataType | None = table.schema
     for name in change.column:
         parts = () if old is None else spark_types.list_fields(old)
         old = next((part.dataType for part in parts if part.name == name), None)
-    if change.kind != "UpdateColumnType" or old is None or change.field is None:
-        return False
-    return is_wider(old, change.field.fields[0].dataType)
+    return old
 
 
 def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:

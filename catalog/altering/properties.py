@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pyspark.sql.types import DoubleType, FloatType, IntegralType
+
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.client.stream import get_segment_epoch
@@ -35,7 +37,7 @@ from ..storage.dropping import undo_on_failure
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
 from ..tables.stream_tables import describe
-from .column_changes import COLUMN_CHANGES
+from .column_changes import COLUMN_CHANGES, find_type
 from .schema_edits import change_columns
 
 _TAIL = 64 * 1024
@@ -57,10 +59,11 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
         return describe(catalog, address, loaded)
     if all(change.kind in COLUMN_CHANGES for change in changes):
         with prefix_errors("Table", about, UnsupportedOperationError):
-            if o.LAKE.key in loaded.stored and any(map(_is_unlike_files, changes)):
+            if o.LAKE.key in loaded.stored and any(_is_unlike_files(loaded.table, change) for change in changes):
                 raise UnsupportedOperationError(
-                    "Files of the table's lake have its columns by their names, and nulls where a column is new. So "
-                    "columns are not renamed, and get no default."
+                    "Files of the table's lake have its columns by their names, nulls where a column is new, and types "
+                    "that Iceberg can widen. So columns are not renamed, get no default, and whole numbers do not "
+                    "become FLOAT or DOUBLE. Add a column of that name or type."
                 )
             change_columns(catalog, loaded, changes)
         return describe(catalog, address, load_table(catalog.pravega, stream))
@@ -137,7 +140,10 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
     return spell_columns(settings, loaded.table.schema)
 
 
-def _is_unlike_files(change: TableChange) -> bool:
+def _is_unlike_files(table: StreamTable, change: TableChange) -> bool:
+    if change.kind == "UpdateColumnType" and change.field is not None:
+        is_floating = isinstance(change.field.fields[0].dataType, (FloatType, DoubleType))
+        return is_floating and isinstance(find_type(table, change), IntegralType)
     return change.kind == "RenameColumn" or change.property == "default" or change.kind == "UpdateColumnDefaultValue"
 
 

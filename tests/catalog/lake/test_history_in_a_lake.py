@@ -316,8 +316,13 @@ def test_fields_are_added_and_columns_keep_their_names(spark: SparkSession, lake
         ]
         tier(spark, table)
         truncate(spark, table, "tail")
-    rename = f"ALTER TABLE {table} RENAME COLUMN s TO t"
-    assert "lake" in fails(lambda: spark.sql(rename), "PRAVEGA_UNSUPPORTED_OPERATION")
+    for change in ("RENAME COLUMN s TO t", "ALTER COLUMN s.a TYPE DOUBLE"):
+        alter = f"ALTER TABLE {table} {change}"
+        assert "lake" in fails(partial(spark.sql, alter), "PRAVEGA_UNSUPPORTED_OPERATION")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN s.a TYPE BIGINT")
+    spark.sql(f"INSERT INTO {table} VALUES (3, named_struct('a', 5000000000, 'b', 'z'), array())")
+    assert tier(spark, table).rows == 1
+    assert spark.sql(f"SELECT sum(s.a) FROM {table}").first()[0] == 5000000004
 
 
 def test_a_default_that_files_cannot_have_is_refused(spark: SparkSession, table: str) -> None:
