@@ -220,6 +220,8 @@ def plan_events(
         is_noted = segment in division.noted
         head = None if is_noted and piece.end != tail[segment] else heads.get(segment)
         partitions.append(SlicePartition(piece, endpoints[segment], token, span, is_noted, head))
+    if in_lake:
+        partitions.sort(key=lambda one: (one.read.segment_id, one.read.start))
     extent = measure_extent(list(dict.fromkeys(partition.read for partition in partitions)))
     extent["segments"] = len(left if places is None else parts) + len({one.read.segment_id for one in in_lake})
     extent["tail"] = tail

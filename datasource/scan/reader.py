@@ -139,7 +139,10 @@ def _join_neighbours(slices: Sequence[SlicePartition | LakePartition], most: int
 
     for piece in slices:
         length = piece.read.end - piece.read.start
-        if size + length > most:
+        # A micro-batch has a segment's events in one task: those of the lake, and what follows them in the stream.
+        before = small[-1] if small and isinstance(small[-1], LakePartition) else None
+        follows = before is not None and before.in_order and before.read.segment_id == piece.read.segment_id
+        if size + length > most and not follows:
             close()
             size = 0
         small.append(piece)

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
@@ -180,6 +181,23 @@ def test_a_stream_reads_history_and_tail_in_order(spark: SparkSession, table: st
     assert sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(400, 450))
     later = read_stream(spark, table, tmp_path / "d", **{"start-version": "3"})
     assert sorted(flatten(later)) == list(range(200, 450))
+
+
+def test_a_micro_batch_reads_each_segment_in_one_task(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    """Otherwise a sink could get the end of a key's events, which the stream has, before those of the lake."""
+    insert(spark, table, 300, 600, "repeat('x', 1000)")
+    tier(spark, table)
+    insert(spark, table, 900, 600, "repeat('x', 1000)")
+    tasks: list[tuple[str, int]] = []
+
+    def list_tasks(batch: DataFrame, _: int) -> None:
+        tasks.extend(tuple(row) for row in batch.select("_segment", spark_partition_id()).distinct().collect())
+
+    rows = spark.readStream.table(table).select("_segment", "id")
+    query = rows.writeStream.option("checkpointLocation", str(tmp_path / "c"))
+    query.trigger(availableNow=True).foreachBatch(list_tasks).start().awaitTermination()
+    segments = {row[0] for row in spark.sql(f"SELECT DISTINCT _segment FROM {table}").collect()}
+    assert len(tasks) == len(segments) and {segment for segment, _ in tasks} == segments
 
 
 def test_what_a_lake_keeps_is_not_truncated(spark: SparkSession, table: str) -> None:
