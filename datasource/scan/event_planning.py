@@ -194,6 +194,11 @@ def plan_events(
     sharing = selection.sharing or Sharing()
     in_lake: list[LakePartition] = []
     only_lake = read.options.get(o.LAKE) == ONLY
+    if only_lake and selection.query is not None:
+        raise errors.UnsupportedOperationError(
+            f"'{o.LAKE.key}'='{ONLY}' is not possible in a streaming query, which goes on from the lake to stream "
+            f"{stream}. Leave it out."
+        )
     if measured.lake is not None:
         in_order = selection.sharing is None and selection.query is not None
         in_lake, left = _split_at_lake(measured.lake, table, left, rows, in_order=in_order)

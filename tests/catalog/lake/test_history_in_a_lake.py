@@ -198,6 +198,8 @@ def test_a_micro_batch_reads_each_segment_in_one_task(spark: SparkSession, table
     query.trigger(availableNow=True).foreachBatch(list_tasks).start().awaitTermination()
     segments = {row[0] for row in spark.sql(f"SELECT DISTINCT _segment FROM {table}").collect()}
     assert len(tasks) == len(segments) and {segment for segment, _ in tasks} == segments
+    with pytest.raises(PySparkException, match="'lake'='only' is not possible in a streaming query"):
+        read_stream(spark, table, tmp_path / "d", lake="only")
 
 
 def test_what_a_lake_keeps_is_not_truncated(spark: SparkSession, table: str) -> None:
