@@ -57,13 +57,14 @@ def _plan(call: Call) -> Tasks | None:
             end_tiering(call.catalog, stream)
         else:
             check_logins(call.catalog)
-        lake = _load_lake(opened)
-        _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
         point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
         if until is not None and point.version is None:
             raise InvalidOptionError(
                 f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
             )
+        opened = _open(call)  # with the columns of all events before the end: others may have added some
+        lake = _load_lake(opened)
+        _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
         least = opened.options.get(o.TIER_MIN_BYTES) if until is None else None
         planned = plan_tiering(opened, lake, point, least or 0)
     return None if planned is None else Tasks(planned[1], planned[0].to_json())

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,6 +16,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.catalog.procedures.calling import PROCEDURES
+from pyspark_pravega.catalog.procedures.procedure import Call
+from pyspark_pravega.catalog.protocol.procedure_requests import TasksDone
+from pyspark_pravega.catalog.running.tending import QueryServers
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, plan_tiering
@@ -92,6 +98,30 @@ def test_two_tierings_at_once(spark: SparkSession, pravega: Pravega, lake: dict[
     assert tier_at_once(spark, table) == 50
     assert ids(spark.table(table)) == list(range(400))
     assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='only')")) == list(range(400))
+
+
+def test_columns_that_others_add_while_a_tiering_is_planned(
+    spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lake's catalog may take its time to answer; the files must have all columns of the events in them."""
+    table = create(spark, scope, "t")
+    load, tier_events = LakeTable.load, PROCEDURES["tier"]
+
+    def load_after_others(*arguments: str) -> LakeTable | None:
+        monkeypatch.undo()
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
+        spark.sql(f"INSERT INTO {table} VALUES (300, 'new', 7)")
+        return load(*arguments)
+
+    monkeypatch.setattr(LakeTable, "load", load_after_others)
+    catalog = Catalog({f"lake.{key}": text for key, text in lake.items()}, pravega)
+    call = Call(catalog, {"table": f"`{scope}`.t"}, QueryServers())
+    assert tier_events.plan is not None
+    tasks = tier_events.plan(call)
+    assert tasks is not None
+    files = [text for batch in tasks.source.reader.read_all() for text in batch.column(FILES.names[0]).to_pylist()]
+    [_] = tier_events.act(replace(call, done=TasksDone(tasks.pending, tuple(files))))
+    assert spark.sql(f"SELECT more FROM {table} WHERE id = 300").first()[0] == 7
 
 
 def test_a_commit_that_the_catalog_carried_out_and_refused(
