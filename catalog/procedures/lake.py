@@ -18,7 +18,9 @@ from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.open_lake import (
     check_defaults,
     check_identity,
+    check_never_filled,
     find_lake_name,
+    note_filled,
     open_lake,
     require_catalog,
 )
@@ -26,7 +28,13 @@ from pyspark_pravega.datasource.positions.lake_history import History
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import OpenTable
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, format_count
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    LakeError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+    format_count,
+)
 from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
@@ -93,6 +101,7 @@ def tier(call: Call) -> Rows:
         if call.done is not None:
             tiering = Tiering.from_json(call.done.pending)
             rows = finish_tiering(lake, tiering, call.done.rows)
+            note_filled(opened, lake.name)
             _hold(opened, tiering.until.cut)
         history = lake.history
         truncated, held_by = _truncate(call.catalog, opened, lake, began)
@@ -199,14 +208,22 @@ def _load_lake(opened: OpenTable) -> LakeTable:
     schema, settings = make_lake_schema(opened.table.schema), require_catalog(opened, name)
     lake = LakeTable.load(settings, name)
     unit = opened.options.get(o.LAKE_PARTITION)
+    if lake is None or lake.history is None:
+        check_never_filled(opened, name)
     if lake is None:
-        lake = LakeTable.create(settings, name, schema, opened.stream, unit)
+        try:
+            lake = LakeTable.create(settings, name, schema, opened.stream, unit)
+        except LakeError:
+            lake = LakeTable.load(settings, name)  # another tiering may have just made it
+            if lake is None:
+                raise
     lake.check_origin(opened.stream, unit)
     lake.check_columns(opened.table.schema.names)
     if lake.history is not None:
         check_identity(opened, lake, lake.history)
         check_defaults(opened.table, opened.table.schema, lake)
         lake.check_complete()
+        note_filled(opened, name)
     lake.evolve(schema)
     return lake
 

@@ -91,8 +91,7 @@ class LakeTable:
         """
         opened, namespace = open_catalog(catalog), name.rpartition(".")[0]
         with errors_of_lake(name):
-            if not opened.namespace_exists(namespace):
-                opened.create_namespace(namespace)
+            opened.create_namespace_if_not_exists(namespace)
             properties = {
                 "comment": f"Events of Pravega's stream {stream}, kept by pyspark-pravega. Rows must not be changed.",
                 _STREAM: str(stream),

@@ -52,13 +52,13 @@ def make_lake_schema(columns: T.StructType) -> pa.Schema:
     """Return the columns of the lake's table of a table with these columns, all of them nullable.
 
     Raises UnsupportedTypeError for a column whose type Iceberg does not have, and InvalidSchemaError for a column with
-    the name of one of OF_PLACE.
+    the name of one of OF_PLACE, or of a partition.
     """
     for column in columns:
-        if column.name.lower() in OF_PLACE:
+        if column.name.lower() in {*OF_PLACE, *(f"{TIME}_{unit}" for unit in UNITS)}:
             raise InvalidSchemaError(
-                f"Column {column.name} has the name of one that a lake's table has for the places of events. A table "
-                "with such a column cannot have a lake."
+                f"Column {column.name} has the name of one that a lake's table has for the places of events, or for "
+                "its partitions. A table with such a column cannot have a lake."
             )
     fields = [T.StructField(column.name, _find_type(column.name, column.dataType)) for column in columns]
     own = [pa.field(name, type) for name, (type, _) in OF_PLACE.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Hashable, Iterator
@@ -10,12 +11,14 @@ from typing import Protocol, runtime_checkable
 import pyspark.sql.types as T
 
 from pyspark_pravega.client.recent import Recent
-from pyspark_pravega.errors import InvalidOptionError, LakeError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, LakeError, PermissionDeniedError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.format import Format, find_format
 from pyspark_pravega.formats.core.spark_types import list_fields
 from pyspark_pravega.sql import options as o
 
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.log_table import compute_row_number, encode_row
 from ..positions.identity import identify, is_same_stream
 from ..positions.lake_history import History
 from ..tables.open_table import OpenTable
@@ -31,6 +34,7 @@ BELIEVED_SECONDS = 30.0
 """How long micro-batches believe what they know of a lake: events are in the stream too, or in newer files."""
 _RECENT: Recent[Hashable, tuple[float, LakeTable | None]] = Recent()
 """Lakes as they were loaded, with the time by the monotonic clock."""
+_ROW_NUMBER = compute_row_number("lake")
 
 
 def find_lake_name(opened: OpenTable) -> str | None:
@@ -134,11 +138,47 @@ def look_again(opened: OpenTable) -> bool:
 def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
     lake = LakeTable.load(catalog, name)
     if lake is None or lake.history is None:
+        check_never_filled(opened, name)
         return None
     check_identity(opened, lake, lake.history)
     lake.check_complete()
     lake.check_columns(opened.table.schema.names)
     return lake
+
+
+def note_filled(opened: OpenTable, name: str) -> None:
+    """Note in the commit log that a lake has events of a stream, before these may be removed from the stream."""
+    log = CommitLog(opened.pravega, opened.stream)
+    try:
+        if not _is_filled(log, name):
+            log.replace_companion(_ROW_NUMBER, lambda _, origin: encode_row({"lake": name, "origin": origin}))
+    except PermissionDeniedError as error:
+        LOG.warning("If lake %s of stream %s is lost, nothing will tell so: %s", name, opened.stream, error)
+
+
+def check_never_filled(opened: OpenTable, name: str) -> None:
+    """Raise LakeError if a lake that is empty or missing has had events of a stream."""
+    if _is_filled(CommitLog(opened.pravega, opened.stream), name):
+        raise LakeError(
+            f"Stream {opened.stream} has had events in the lake's table {name}, which is not in this catalog any more, "
+            "or is empty. Check the confs 'lake.*', or restore the table. Read what the stream has alone with "
+            "'lake'='ignore'. ALTER TABLE ... SET TBLPROPERTIES ('lake'='...') with another name begins a lake without "
+            "these events."
+        )
+
+
+def _is_filled(log: CommitLog, name: str) -> bool:
+    """Return whether the commit log notes a lake of this name, as far as this user may read it."""
+    try:
+        stored = log.find_companion(_ROW_NUMBER)
+    except PermissionDeniedError as error:
+        LOG.debug("Whether lake %s has had events is not known: %s", name, error)
+        return False
+    row = {} if stored is None else json.loads(stored.value)
+    try:
+        return row.get("lake") == name and row["origin"] == log.learn_origin()
+    except PermissionDeniedError:
+        return True  # a stream that is dropped takes its rows along
 
 
 def check_identity(opened: OpenTable, lake: LakeTable, history: History) -> None:

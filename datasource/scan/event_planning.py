@@ -250,8 +250,8 @@ def _split_at_lake(
     if RAW in rows.columns.names and RAW not in table.schema.names and not is_change_format(table.format):
         raise errors.UnsupportedOperationError(
             f"A lake has the bytes of events only if they could not be decoded, so that column {RAW} cannot be read of "
-            f"stream {table.stream} with its lake. Leave it out, or read what the stream has alone with "
-            "'lake'='ignore'."
+            f"stream {table.stream} with its lake. Leave it out, as `readStream.table` does, or read what the stream "
+            "has alone with 'lake'='ignore'."
         )
     check_defaults(table, StructType([column for column in table.schema if column.name in rows.columns.names]), lake)
     tiered, left = split_slices(lake, slices)

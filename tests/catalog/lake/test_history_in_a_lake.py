@@ -525,6 +525,20 @@ def test_a_lake_of_another_stream_is_refused(spark: SparkSession, table: str, sc
     assert "another stream" in fails(lambda: spark.table(again).collect(), "PRAVEGA_LAKE_FAILED")
 
 
+def test_a_lake_that_is_lost_is_missed(spark: SparkSession, table: str, lake: dict[str, str]) -> None:
+    """Another catalog, as after a slip in its confs, is as if somebody had dropped the table."""
+    assert ids(spark.table(table)) == list(range(300))  # nothing is in the lake yet
+    tier(spark, table)
+    truncate(spark, table, 2)
+    load_catalog("lake", **lake).drop_table(split_name(table)[1])
+    for action in (lambda: spark.table(table).collect(), lambda: tier(spark, table)):
+        assert "has had events in the lake" in fails(action, "PRAVEGA_LAKE_FAILED")
+    assert ids(spark.sql(f"SELECT id FROM {table} WITH ('lake'='ignore')")) == list(range(200, 300))
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake'='{split_name(table)[1]}_again')")
+    assert tier(spark, table).rows == 100
+    assert ids(spark.table(table)) == list(range(200, 300))
+
+
 def test_a_session_without_the_lake_says_so(spark: SparkSession, table: str) -> None:
     elsewhere = "pravega" + table.removeprefix(CATALOG)
     assert "lake.type" in fails(lambda: spark.table(elsewhere).collect(), "PRAVEGA_INVALID_OPTION")
