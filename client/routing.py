@@ -7,8 +7,9 @@ client writes them, or they lose their order.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
 MAX_KEY = 65_536
 """Most UTF-16 code units of a routing key. A column of longer texts is unlikely to be a key, and slow to hash."""
 
-_FEW = 16
-"""Up to this number, keys are hashed faster one by one than together, block by block."""
-
-Words = TypeVar("Words", int, npt.NDArray[Any])
-"""One word of 64 bits, or many; the mask takes nothing from many."""
+Words: TypeAlias = Any
+"""One word of 64 bits, or an array of many; the mask takes nothing from these."""
 
 _M64 = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
@@ -49,16 +47,23 @@ _TABLE_SEED = _hash_as_java("KeyValueTableRouter") & _M64
 
 def hash_key(key: str) -> float:
     """Return the position of an event's routing key in the key space [0, 1)."""
-    return _make_fraction(_hash_murmur3_low(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED))
+    return _hash_one(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED)
 
 
 def hash_table_key(primary_key: bytes) -> float:
     """Return the position of a key-value table's primary key in the key space [0, 1)."""
-    return _make_fraction(_hash_murmur3_low(primary_key, _TABLE_SEED))
+    return _hash_one(primary_key, _TABLE_SEED)
 
 
-def _make_fraction(low: int) -> float:
-    return float(low >> 12) / float(1 << 52)
+def _hash_one(data: bytes, seed: int) -> float:
+    padded = _fill_last_block(data)
+    position: float = _hash_words(struct.unpack(f"<{len(padded) // 8}Q", padded), len(data), seed)
+    return position
+
+
+def _fill_last_block(data: bytes) -> bytes:
+    """Return bytes with as many zeros behind them as their last block of 16 lacks; it may have none of them."""
+    return data.ljust((len(data) // 16 + 1) * 16, b"\0")
 
 
 def _rotate(value: Words, bits: int) -> Words:
@@ -76,26 +81,23 @@ def _scramble_2(k2: Words) -> Words:
 def _mix(value: Words) -> Words:
     value = (value ^ value >> 33) * 0xFF51AFD7ED558CCD & _M64
     value = (value ^ value >> 33) * 0xC4CEB9FE1A85EC53 & _M64
-    mixed: Words = value ^ value >> 33
-    return mixed
+    return value ^ value >> 33
 
 
-def _hash_murmur3_low(data: bytes, seed: int) -> int:
-    """Return the first 64 bits (little-endian) of MurmurHash3_x64_128."""
-    h1 = h2 = seed
-    body = len(data) & ~15
-    for position in range(0, body, 16):
-        h1 ^= _scramble_1(int.from_bytes(data[position : position + 8], "little"))
+def _hash_words(words: Sequence[Words], size: int, seed: int) -> Any:
+    """Return the position, by the first 64 bits (little-endian) of MurmurHash3_x64_128, of `size` bytes in blocks."""
+    h1: Words = seed
+    h2: Words = seed
+    for first, second in zip(words[:-2:2], words[1:-2:2], strict=True):
+        h1 = h1 ^ _scramble_1(first)
         h1 = ((_rotate(h1, 27) + h2) * 5 + 0x52DCE729) & _M64
-        h2 ^= _scramble_2(int.from_bytes(data[position + 8 : position + 16], "little"))
+        h2 = h2 ^ _scramble_2(second)
         h2 = ((_rotate(h2, 31) + h1) * 5 + 0x38495AB5) & _M64
-    h1 ^= _scramble_1(int.from_bytes(data[body : body + 8], "little"))
-    h2 ^= _scramble_2(int.from_bytes(data[body + 8 :], "little"))
-    h1 ^= len(data)
-    h2 ^= len(data)
+    h1 = h1 ^ _scramble_1(words[-2]) ^ size
+    h2 = h2 ^ _scramble_2(words[-1]) ^ size
     h1 = (h1 + h2) & _M64
     h2 = (h2 + h1) & _M64
-    return (_mix(h1) + _mix(h2)) & _M64
+    return (((_mix(h1) + _mix(h2)) & _M64) >> 12) / float(1 << 52)
 
 
 def hash_keys(keys: pa.Array) -> npt.NDArray[np.float64]:
@@ -110,85 +112,21 @@ def hash_keys(keys: pa.Array) -> npt.NDArray[np.float64]:
     if keys.null_count:
         row = next(index for index in range(len(keys)) if not keys[index].is_valid)
         raise InvalidRowError(f"the routing key of row {row} is null; every event needs a routing key")
-    units, starts, lengths = _convert_to_utf16_units(keys)
-    if len(lengths) and lengths.max() > MAX_KEY:
-        row = int(np.argmax(lengths > MAX_KEY))
+    every = [key.encode("utf-16-le") for key in keys.to_pylist()]
+    sizes = np.fromiter(map(len, every), np.int64, len(every))
+    if sizes.max(initial=0) > 2 * MAX_KEY:
+        row = int(np.argmax(sizes > 2 * MAX_KEY))
         raise InvalidRowError(
-            f"the routing key of row {row} has {int(lengths[row]):,} characters; at most {MAX_KEY:,} are allowed. "
-            "Choose a column with shorter texts, or write a hash of this one into a separate column and route by that"
+            f"the routing key of row {row} has {sizes[row] // 2:,} characters; at most {MAX_KEY:,} are allowed. Choose "
+            "a column with shorter texts, or write a hash of this one into a separate column and route by that"
         )
-    return _hash_units(units, starts, lengths)
-
-
-def _convert_to_utf16_units(
-    keys: pa.Array,
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return all keys as one array of UTF-16 code units, with the start and the length of each."""
-    if len(keys) == 0:
-        empty = np.zeros(0, np.int64)
-        return np.zeros(0, np.uint16), empty, empty
-    width = np.int32 if str(keys.type) == "string" else np.int64
-    buffers = keys.buffers()
-    offsets = np.frombuffer(buffers[1], width)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(buffers[2], np.uint8)[first:last] if last > first else np.zeros(0, np.uint8)
-    offsets -= first
-    if not (data >= 0x80).any():
-        return data.astype(np.uint16), offsets[:-1], np.diff(offsets)
-    # A UTF-8 sequence of 1 to 3 bytes is one UTF-16 unit, one of 4 bytes is two: count at the lead bytes.
-    units_at = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
-    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(units_at)))
-    boundaries = before[offsets]
-    units = np.frombuffer(data.tobytes().decode("utf-8").encode("utf-16-le"), "<u2")
-    return units, boundaries[:-1], np.diff(boundaries)
-
-
-def _hash_units(
-    units: npt.NDArray[np.uint16], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """Hash all keys together. One by one, an INSERT without the native module would take three times as long."""
-    # The longest first: then the keys that have an n-th block are always a prefix, and no masks are needed.
-    order = np.argsort(-lengths, kind="stable")
-    position, unit_count = starts[order], lengths[order]
-    # Padded so that a word can be read at the start of any tail. `words[i]` are the 8 bytes from unit i on.
-    padded = np.concatenate((units, np.zeros(8, np.uint16)))
-    words = np.ndarray((len(padded) - 3,), "<u8", padded, 0, (2,))
-    h1 = np.full(len(order), _EVENT_SEED, np.uint64)
-    h2 = h1.copy()
-    blocks = unit_count // 8
-    active = int(np.count_nonzero(blocks > 0))
-    block = 0
-    while active > _FEW:
-        at = position[:active] + block * 8
-        a, b = h1[:active], h2[:active]
-        a ^= _scramble_1(words[at])
-        a[:] = (_rotate(a, 27) + b) * 5 + 0x52DCE729
-        b ^= _scramble_2(words[at + 4])
-        b[:] = (_rotate(b, 31) + a) * 5 + 0x38495AB5
-        block += 1
-        active = int(np.count_nonzero(blocks[:active] > block))
-    at = position + blocks * 8
-    rest = (unit_count - blocks * 8) * 2
-    # Zero bytes scramble to zero, so an absent tail needs no special case.
-    h1 ^= _scramble_1(words[at] & _make_low_masks(np.minimum(rest, 8)))
-    h2 ^= _scramble_2(words[at + 4] & _make_low_masks(np.maximum(rest - 8, 0)))
-    total = (unit_count * 2).astype(np.uint64)
-    h1 ^= total
-    h2 ^= total
-    h1 += h2
-    h2 += h1
-    low = _mix(h1) + _mix(h2)
-    result = np.empty(len(order), np.float64)
-    result[order] = (low >> np.uint64(12)).astype(np.float64) / float(1 << 52)
-    for key in order[:active].tolist():
-        data = units[starts[key] : starts[key] + lengths[key]].tobytes()
-        result[key] = _make_fraction(_hash_murmur3_low(data, _EVENT_SEED))
-    return result
-
-
-def _make_low_masks(count: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    masks = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-    return masks[count]
+    positions = np.empty(len(every), np.float64)
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        blocks = b"".join([_fill_last_block(every[row]) for row in rows])
+        words: Any = np.frombuffer(blocks, "<u8").reshape(len(rows), -1).T
+        positions[rows] = _hash_words(words, size, _EVENT_SEED)
+    return positions
 
 
 class SegmentRouter:

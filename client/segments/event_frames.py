@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -43,16 +44,6 @@ class BrokenFrameError(ProtocolError):
 _read_header = struct.Struct(">Q").unpack_from
 """Reads type and length as one number: the length if the type is 0, at least 2**31 if anything is wrong."""
 
-_FIRST_WALK = 16 * 1024
-_LONGEST_WALK = 1024 * 1024
-"""Bytes walked event by event before checking whether the events all have one size; doubled if they do not."""
-
-_FIRST_RUN = 256
-"""Headers compared at once with that of the event before them; doubled as long as all are the same."""
-
-_SAME_SIZE = 16
-"""Events of one size in a row that make it worth comparing headers soon again."""
-
 
 def split(
     buffer: Any, begin: int, end: int, *, position: int = 0, available: int | None = None
@@ -79,61 +70,22 @@ def split(
 
 
 def _find_whole_frames(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
-    """Return what the native function `whole_frames` returns."""
-    starts: list[Offsets] = []
-    at, end = begin, len(view)
-    walk = _FIRST_WALK
-    while at + HEADER_BYTES <= end:
-        walked, following = _walk(view[: at + walk], at)
-        is_cut = following > end
-        at = walked.pop() if is_cut else following
-        starts.append(np.array(walked, np.int64))
-        if is_cut:
-            break
-        size = at - walked[-1]
-        run = _find_same_size_run(view, at, size)
-        starts.append(run)
-        at += len(run) * size
-        walk = _FIRST_WALK if len(run) >= _SAME_SIZE else min(walk * 2, _LONGEST_WALK)
-    frames = np.concatenate(starts) if starts else np.empty(0, np.int64)
-    lengths = np.diff(frames, append=at) - HEADER_BYTES
-    return frames + HEADER_BYTES, lengths, at
-
-
-def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
-    """Return the starts of the frames whose whole headers lie in `view`, and the start of the frame after them.
+    """Return what the native function `whole_frames` returns.
 
     The loop deliberately checks nothing, since it is what small events cost: the successor of a frame that is wrong or
     long lies past the end of the view, and reading there ends the loop.
     """
-    starts: list[int] = []
-    add, read = starts.append, _read_header
-    try:
+    frames: list[int] = []
+    at, add, read = begin, frames.append, _read_header
+    with suppress(struct.error, OverflowError):
         while True:
-            add(at)
             (length,) = read(view, at)
+            add(at)
             at += length + HEADER_BYTES
-    except (struct.error, OverflowError):
-        starts.pop()
-    return starts, at
-
-
-def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:
-    """Return the starts of successive frames from `at` on that have the given size and lie in `view`."""
-    expected = np.uint64(size - HEADER_BYTES)
-    count = 0
-    most = (len(view) - at) // size
-    chunk = _FIRST_RUN
-    while count < most:
-        size_of_run = min(chunk, most - count)
-        headers = np.ndarray((size_of_run,), ">u8", view, at + count * size, (size,))
-        differs = np.flatnonzero(headers != expected)
-        if len(differs):
-            count += int(differs[0])
-            break
-        count += size_of_run
-        chunk *= 2
-    return np.arange(at, at + count * size, size, dtype=np.int64)
+    if at > len(view):
+        at = frames.pop()  # it is not whole
+    starts = np.array(frames, np.int64)
+    return starts + HEADER_BYTES, np.diff(starts, append=at) - HEADER_BYTES, at
 
 
 def _check_incomplete(view: memoryview, frame: int, begin: int, position: int, available: int | None) -> None:

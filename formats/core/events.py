@@ -143,11 +143,7 @@ def find_texts(events: EventBuffer, texts: Sequence[bytes]) -> EventPositions:
     if module is not None:
         positions = module.find_payloads(*events.octets(), list(texts))
         return np.zeros(0, np.int64) if positions is None else np.frombuffer(positions, np.int64)
-    every = _read_span(events)
-    present = [text for text in texts if text in every]  # most often none of them
-    if not present:
-        return np.zeros(0, np.int64)
-    places = [number for number, payload in enumerate(events.payloads()) if any(map(payload.__contains__, present))]
+    places = [number for number, payload in enumerate(events.payloads()) if any(map(payload.__contains__, texts))]
     return np.array(places, np.int64)
 
 
@@ -170,11 +166,3 @@ def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
     positions = np.searchsorted(starts, matches, side="right") - 1
     inside = (positions >= 0) & (matches < ends[positions])
     return np.unique(order[positions[inside]])
-
-
-def _read_span(events: EventBuffer) -> bytes:
-    """Return all bytes from the first to the last byte of some events."""
-    if not len(events):
-        return b""
-    first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
-    return bytes(memoryview(events.data)[first:last])
