@@ -148,10 +148,7 @@ def _make_binary(path: str, data_type: T.DataType) -> Column:
     def convert_one(value: Any) -> bytes:
         return scalars.decode_base64(expect_type(value, str, "a base64 string"))
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else scalars.read_base64(value) for value in values], pa.binary())
-
-    return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
+    return Leaf(path, pa.binary(), convert_one, kinds=_add_none(), native=_NATIVE)
 
 
 def _make_moment(path: str, data_type: T.DataType) -> Column:

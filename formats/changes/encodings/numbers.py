@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
@@ -50,18 +49,10 @@ def make_decimal_column(cell: Cell) -> Leaf:
             text = _round(text, scale)
         return scalars.parse_decimal(text, precision, scale)
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        if unscaled is None:
-            return scalars.convert_decimal_texts(values, arrow_type)
-        numbers = [None if value is None else _read_bytes(value) for value in values]
-        return scalars.convert_unscaled(numbers, unscaled).cast(arrow_type)
-
-    # Bytes are the unscaled number in Avro, and in JSON the text of a number.
-    kinds: frozenset[type] = frozenset((bytes if cell.raw and unscaled is not None else str, _NONE))
     native: tuple[Any, ...] | None = ("digits",) if unscaled is None else ("unscaled", unscaled)
     if rounding or (unscaled is not None and abs(unscaled) > 100):
         native = None
-    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, kinds=ONLY_NULL, native=native)
 
 
 def find_unscaled_scale(schema: FieldSchema | None) -> int | None:

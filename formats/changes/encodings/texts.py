@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -150,13 +150,10 @@ def make_binary_column(cell: Cell) -> Leaf:
             return value
         return decode(expect_type(value, str, "a string that encodes bytes"))
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else decode(value) for value in values], pa.binary())
-
     native: tuple[str, ...] | None = None
     if mode in (BYTES, BASE64):
         native = ("wary",) if wary else ("leaf",)
-    return Leaf(cell.path, pa.binary(), convert_one, fast=convert_all, kinds=_TEXTS, native=native)
+    return Leaf(cell.path, pa.binary(), convert_one, kinds=ONLY_NULL, native=native)
 
 
 def encode_bytes(array: pa.Array, mode: str) -> pa.Array:

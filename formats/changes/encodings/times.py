@@ -25,8 +25,6 @@ from .matrix import Reading
 from .semantic_types import Semantic, find_semantic, find_unit
 from .settings import ASSUMED_MS, ONLY_NULL, Cell
 
-_NONE = type(None)
-_KINDS = frozenset((int, str, _NONE))
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|([+-])(\d\d):(\d\d))?", re.ASCII)
 _TIMESTAMP = re.compile(
@@ -37,7 +35,6 @@ _TIMESTAMP = re.compile(
 _ENDLESS = ("infinity", "-infinity")
 _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
 """Debezium's numbers for PostgreSQL's infinite timestamps."""
-_FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 _LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
@@ -84,16 +81,8 @@ def make_date_column(cell: Cell) -> Leaf:
             )
         return _parse_days(expect_type(value, str, "days since 1970 or a date"))
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        days = pa.array(values, pa.int64())
-        in_range = limit_to_range(days, FIRST_DAY, LAST_DAY)
-        if in_range.null_count != days.null_count:
-            raise ValueError  # The dates among them are found one by one.
-        return in_range.cast(pa.int32()).view(pa.date32())
-
-    kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(cell.path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, native=native)
+    return Leaf(cell.path, pa.date32(), convert_one, kinds=ONLY_NULL, native=native)
 
 
 def _make_midnight_column(cell: Cell) -> Leaf:
@@ -149,35 +138,8 @@ def make_timestamp_column(cell: Cell) -> Leaf:
             return micros
         return read_database_timestamp(expect_type(value, str, "a whole number or a timestamp as a string"))
 
-    def convert_all(values: Sequence[Any]) -> pa.Array:
-        kinds = set(map(type, values)) - {_NONE}
-        if kinds == {str}:
-            texts = pa.array(values, pa.string())
-            if not pc.all(pc.match_substring_regex(texts, _FAST_TIMESTAMP)).as_py():
-                raise ValueError
-            # One cast does not accept texts with and without Z together.
-            plain = pc.utf8_rtrim(texts, "Z")
-            micros = plain.cast(pa.timestamp("us")).view(pa.int64())
-            return limit_to_range(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
-        if unit is None and kinds:
-            raise ValueError
-        numbers = pa.array(values, pa.int64())
-        factor = UNITS[unit or "us"] // 1000
-        if factor == 0:
-            numbers = divide_down(numbers, 1000)
-        elif factor > 1:
-            limit = 2**63 // factor - 1
-            small = limit_to_range(numbers, -limit, limit)
-            if assumed and small.null_count != numbers.null_count:
-                raise ValueError
-            numbers = pc.multiply(small, factor)
-        micros = limit_to_range(numbers, FIRST_MICROS, LAST_MICROS)
-        if assumed and micros.null_count != numbers.null_count:
-            raise ValueError
-        return micros.view(arrow_type)
-
     native = ("moment", -1 if unit is None else UNITS[unit] // 1000)
-    return Leaf(cell.path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, native=native)
+    return Leaf(cell.path, arrow_type, convert_one, kinds=ONLY_NULL, native=native)
 
 
 def make_clock_column(cell: Cell) -> Leaf:
