@@ -23,6 +23,7 @@ def open_catalog(settings: str) -> Catalog:
     """Return the catalog of some settings, a JSON object. Raises InvalidOptionError if there is none."""
     try:
         from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NotInstalledError
     except ImportError:
         raise InvalidOptionError(
             "A table with a lake needs pyiceberg: pip install 'pyspark-pravega[lake]', on the driver and where tasks "
@@ -35,6 +36,11 @@ def open_catalog(settings: str) -> Catalog:
             with _OPENING:  # metrics ask for many lakes at once, and each opening makes connections
                 catalog = _CATALOGS.get(settings, lambda: load_catalog("lake", **json.loads(settings)))
         return catalog
+    except NotInstalledError as error:
+        raise InvalidOptionError(
+            "The lake's catalog needs a Python package that is missing, on the driver and where tasks run: "
+            f"{error.__cause__}. pyiceberg says: {error}."
+        ) from error
     except Exception as error:  # pyiceberg's catalogs raise errors of many libraries
         raise InvalidOptionError(
             f"The lake's catalog cannot be opened ({type(error).__name__}) by its properties "
