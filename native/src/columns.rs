@@ -327,14 +327,7 @@ pub fn end_map(offsets: &mut Vec<i32>, keys: &Bytes, rows: &mut usize) -> Accept
 fn has_twins(keys: &Bytes, begin: usize) -> bool {
     let count = keys.len() - begin;
     if count <= 8 {
-        for one in begin..keys.len() {
-            for other in begin..one {
-                if keys.value(one) == keys.value(other) {
-                    return true;
-                }
-            }
-        }
-        return false;
+        return (begin..keys.len()).any(|one| (begin..one).any(|other| keys.value(one) == keys.value(other)));
     }
     let mut seen = std::collections::HashSet::with_capacity(count);
     (begin..keys.len()).any(|index| !seen.insert(keys.value(index)))

@@ -89,14 +89,8 @@ impl<'a> Parser<'a> {
         Ok(byte)
     }
 
-    fn end(&mut self) -> Accept<()> {
-        while self.at < self.data.len() {
-            if !is_space(self.data[self.at]) {
-                return Err(Reject);
-            }
-            self.at += 1;
-        }
-        Ok(())
+    fn end(&self) -> Accept<()> {
+        if self.data[self.at..].iter().all(|&byte| is_space(byte)) { Ok(()) } else { Err(Reject) }
     }
 
     #[inline]
