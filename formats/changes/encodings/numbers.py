@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -209,6 +208,4 @@ def make_floating_column(cell: Cell) -> Leaf:
             value = value.encode()
         return scalars.read_floating(value, kind)
 
-    kinds: frozenset[type] = ONLY_NULL if scaled else frozenset((float, int, NumberText, _NONE))
-    fast = partial(scalars.convert_floats, arrow_type=arrow_type)
-    return Leaf(cell.path, arrow_type, convert_one, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)
+    return Leaf(cell.path, arrow_type, convert_one, kinds=ONLY_NULL, native=None if scaled else _NATIVE)

@@ -170,10 +170,6 @@ def divide_down(numbers: pa.Array, divisor: int) -> pa.Array:
 
 def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
     """Return the numbers, with null for those out of range."""
-    if not numbers.null_count and len(numbers):
-        values = numbers.to_numpy(zero_copy_only=False)
-        if low <= values.min() and values.max() <= high:
-            return numbers
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return numbers
