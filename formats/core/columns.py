@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -147,11 +146,6 @@ class StructColumn(Column):
     parsed_as: type[dict[Any, Any] | list[Any]]
     taken: Sequence[bool] = ()
 
-    def __post_init__(self) -> None:
-        # Gets all members of a struct in one call; for a single key it would not return a tuple.
-        keys = [member.key for member in self.members]
-        self._getter = itemgetter(*keys) if len(keys) > 1 else None
-
     @property
     def width(self) -> int:
         """Return the number of values in a struct that was parsed as a list."""
@@ -166,11 +160,6 @@ class StructColumn(Column):
         ]
 
     def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        if self._getter is not None and values:
-            try:
-                return list(zip(*map(self._getter, values), strict=True))
-            except KeyError:
-                pass  # Some struct lacks a member, so each member is looked up by itself.
         return [[value.get(member.key, member.missing) for value in values] for member in self.members]
 
     def _split_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
