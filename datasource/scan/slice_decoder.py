@@ -17,7 +17,7 @@ from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.formats.core.batches import Overfull, limit_expansion
-from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, list_positions
+from pyspark_pravega.formats.core.events import EventBuffer, EventPositions
 from pyspark_pravega.formats.core.format import BadEvent, Decoder
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
@@ -175,7 +175,7 @@ class SliceDecoder:
         bad = [BadEvent(index, errors[index].as_py()) for index in numbers_of_bad]
         if bad and self.fails_on_bad_events:
             raise self._make_malformed_error(chosen, bad[0])
-        columns, numbers = rows.select(names) if names else None, list_positions(len(rows))
+        columns, numbers = rows.select(names) if names else None, np.arange(len(rows))
         if bad and plan.bad_events.mode == DROPMALFORMED:
             numbers = np.flatnonzero(errors.is_null())
             columns = None if columns is None else columns.take(pa.array(numbers))
@@ -216,7 +216,7 @@ class SliceDecoder:
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
         chosen = _ChosenEvents(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
-        rows = list_positions(1 if mode == PERMISSIVE and self._is_wanted(chosen) else 0)
+        rows = np.arange(1 if mode == PERMISSIVE and self._is_wanted(chosen) else 0)
         return self._finish_batches(chosen, _DecodedEvents(None, rows, [bad]))
 
     def _is_wanted(self, chosen: _ChosenEvents) -> bool:
@@ -248,7 +248,7 @@ class SliceDecoder:
             return False  # its type is unknown, so that it is a bad event of every type
 
     def _decode(self, chosen: _ChosenEvents) -> _DecodedEvents:
-        rows = list_positions(len(chosen.events))
+        rows = np.arange(len(chosen.events))
         if self._decoder is None:
             return _DecodedEvents(None, rows, [])
         if self._plan.bad_events.mode == FAILFAST:

@@ -22,7 +22,7 @@ from pyspark_pravega.errors import InvalidOptionError
 
 from ..avro.cells import write_varint
 from ..core.arrow_types import replace_char_types
-from ..core.events import EventBuffer, EventPositions, find_events, find_texts, list_positions
+from ..core.events import EventBuffer, EventPositions, find_events, find_texts
 from .feed import UNAVAILABLE_VALUE, encode_utf8
 
 _HEX = "hex:"
@@ -127,7 +127,7 @@ class PlaceholderSearch:
     def find_others(self, events: EventBuffer) -> EventPositions:
         """Return the positions of events that may contain it without one of the texts."""
         if not self._is_plain:
-            return list_positions(len(events))
+            return np.arange(len(events))
         return np.zeros(0, np.int64) if self._octets is None else find_events(events, self._octets.pattern)
 
     def suspects(self, events: EventBuffer) -> Iterable[int]:

@@ -22,7 +22,7 @@ from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFo
 from . import framing
 from .arrow_types import arrow_schema, make_record_batch
 from .columns import Problems
-from .events import EventBuffer, EventPositions, list_positions
+from .events import EventBuffer, EventPositions
 from .format import BadEvent, Resolve, WriterSchema
 
 _log = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class BatchDecoder(ABC):
             if self._unframed is None:
                 self._unframed = _Source(self.reader_of(None), framing.find_codec(""), padded=False)
             if len(events):
-                yield list_positions(len(events)), self._unframed
+                yield np.arange(len(events)), self._unframed
             return
         for encoding_id, positions in self._group_by_id(events, reasons):
             try:
@@ -201,7 +201,7 @@ class BatchDecoder(ABC):
     def _group_by_id(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
         common = framing.find_common_encoding_id(events) if self._framing == "registry" else None
         if common is not None:
-            yield common, list_positions(len(events))
+            yield common, np.arange(len(events))
             return
         ids, unframed = framing.read_encoding_ids(events, self._framing)
         reasons.update(unframed)

@@ -22,13 +22,6 @@ _INLINE = 12
 """Arrow keeps values up to this length inside the 16 bytes of a view. Making such views would take long."""
 _LARGEST_BUFFER = 2**31 - 1
 """Offsets of Arrow views, and of binary arrays, are int32."""
-_NUMBERS: EventPositions = np.arange(1 << 16)
-_NUMBERS.flags.writeable = False
-
-
-def list_positions(count: int) -> EventPositions:
-    """Return the positions of this number of events, in order, as a read-only array."""
-    return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
 
 @dataclass(frozen=True)
@@ -71,14 +64,9 @@ class EventBuffer:
 
     def payloads(self) -> Iterator[bytes]:
         """Iterate over the bytes of the events in order, copied one at a time."""
-        view = memoryview(self.data)
-        data = view.obj if isinstance(view.obj, bytes) and view.nbytes == len(view.obj) else view
-        if isinstance(data, bytes):
-            for begin, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
-                yield data[begin : begin + length]
-        else:
-            for begin, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
-                yield bytes(data[begin : begin + length])
+        data = memoryview(self.data)
+        for begin, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+            yield bytes(data[begin : begin + length])
 
     def part(self, begin: int, end: int) -> EventBuffer:
         """Return the events from `begin` up to but not including `end`, over the same bytes."""

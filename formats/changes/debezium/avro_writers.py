@@ -27,7 +27,7 @@ from ...avro import schema_model as avro
 from ...avro.leaves import describe_type, make_symbol_finder
 from ...avro.native_plan import Plan, make_nullable, make_value, plan_record
 from ...core.columns import Column, Leaf, StructColumn
-from ...core.events import EventBuffer, EventPositions, list_positions
+from ...core.events import EventBuffer, EventPositions
 from ...core.framing import Undecodable, read_ids
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ...native import Unplanned
@@ -164,7 +164,7 @@ class OneWriter:
 
     def groups(self, payloads: EventBuffer) -> Iterator[tuple[Writer, EventPositions, int]]:
         """Yield the schema with the positions of all events, and the number of bytes that precede their data."""
-        yield self._writer, list_positions(len(payloads)), 0
+        yield self._writer, np.arange(len(payloads)), 0
 
 
 class ConfluentWriters:

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from ...core.batches import UniformDecoder
 from ...core.columns import describe_kind
-from ...core.events import EventBuffer, EventPositions, find_rare_events, list_positions
+from ...core.events import EventBuffer, EventPositions, find_rare_events
 from ...core.format import Decoder, Encoder, Layout, Resolve, Settings
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
@@ -131,7 +131,7 @@ class _EnvelopeReader(EnvelopeReader):
         else:
             kind = self._connector = self._connector or _guess_connector(payloads)
         if kind is not None:
-            yield kind, list_positions(len(payloads)), 0
+            yield kind, np.arange(len(payloads)), 0
 
     def make_native(self, module: Any, kind: Hashable, columns: EnvelopeColumns) -> NativeEnvelopes:
         make, texts = module.Decoder, list(self.search.texts)
