@@ -182,9 +182,9 @@ class Transaction:
         that has not begun, and if it does not get done.
 
         `timeout`: seconds to wait. `event_time`: a writer's name and a time: the writer promises that no later event is
-        older; see `Controller.note_time`. `merged`: returns whether the segment stores have merged all segments of the
-        transaction. It is the last step before the controller calls the transaction committed, and cheaper to ask for;
-        the controller is asked right after.
+        older; see `Controller.note_time`. `merged`: returns whether the segment stores have merged the last segments of
+        the transaction. Soon after, the controller calls it committed; that is cheaper to ask for than the controller,
+        which is asked right after.
 
         Raises TransactionNotOpenError if the transaction is aborted or unknown, so that no event of it is visible;
         ServerTimeoutError if the commit has begun and may still be done, although the server was reminded of it;

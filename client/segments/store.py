@@ -25,6 +25,9 @@ from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
 from ..wire.replies import (
+    AppendSetup,
+    DataAppended,
+    InvalidEventNumber,
     NoSuchSegment,
     Reply,
     SegmentAttribute,
@@ -39,7 +42,7 @@ from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_er
 
 _log = logging.getLogger(__name__)
 
-_PIPELINED = 64
+_PIPELINED = 256
 """Requests sent ahead of their replies on one connection."""
 
 _CREATION_TIME = uuid.UUID(int=1 << 127)
@@ -47,6 +50,20 @@ _CREATION_TIME = uuid.UUID(int=1 << 127)
 
 Request = Callable[[int, str, str], bytes]
 """Makes the frame of a request from its id, the segment's name and a token."""
+
+
+class SmallAppends(dict[str, tuple[uuid.UUID, memoryview, int]]):
+    """Requests that set up writers, by segment names, and their only blocks: writer, whole framed events, number."""
+
+    def __call__(self, request_id: int, segment: str, token: str) -> bytes:
+        """Return the frame that sets up the writer of a segment."""
+        return wire.pack_setup_append(request_id, self[segment][0], segment, token)
+
+    def pack_block(self, request_id: int, segment: str) -> bytes:
+        """Return the frames that append the block of a segment, for a writer that has stored nothing before."""
+        writer, data, events = self[segment]
+        end = wire.append_block_end(request_id, writer, len(data), events, events)
+        return b"".join((wire.append_block_header(writer, len(data)), data, end))
 
 
 class SegmentLocator(Protocol):
@@ -224,13 +241,8 @@ class SegmentStore(ClosedAtEnd):
                     self.forget_location(address.stream, address.segment_id)
                 raise
             self.pool.give_back(connection)
-            _log.debug(
-                "%s %d segments at %s took %.1f ms",
-                action,
-                len(requested),
-                endpoint,
-                (time.monotonic() - started) * 1e3,
-            )
+            took = (time.monotonic() - started) * 1e3
+            _log.debug("%s %d segments at %s took %.1f ms", action, len(requested), endpoint, took)
         return results
 
     def _pipeline(
@@ -251,6 +263,12 @@ class SegmentStore(ClosedAtEnd):
                 raise ProtocolError(
                     f"the segment store at {connection.endpoint} sent a {type(reply).__name__} that nobody asked for"
                 )
+            if isinstance(make, SmallAppends) and isinstance(reply, AppendSetup) and reply.last_event_number <= 0:
+                request_id = connection.take_request_id()
+                outstanding[request_id] = requested
+                connection.send(make.pack_block(request_id, requested.name))
+                connection.usable_until = 0.0  # the segment store will close it when the token of the writer expires
+                continue
             results.append((requested, reply))
         return results
 
@@ -287,6 +305,18 @@ class SegmentStore(ClosedAtEnd):
             SegmentSealed,
             SegmentIsSealed,
         )
+
+    def append_together(
+        self, blocks: Mapping[SegmentAddress, tuple[uuid.UUID, memoryview, int]]
+    ) -> dict[SegmentAddress, tuple[int, int]]:
+        """Append what `SmallAppends` has; return the ranges of all that it is sure of. Appenders must take the rest."""
+        make = SmallAppends({address.name: block for address, block in blocks.items()})
+        kinds = (DataAppended, AppendSetup, InvalidEventNumber)
+        return {
+            address: (reply.segment_write_offset - len(blocks[address][1]), reply.segment_write_offset)
+            for address, reply in self.request_all(blocks, Access.WRITE, "append to", make, *kinds).items()
+            if isinstance(reply, DataAppended) and reply.segment_write_offset >= 0
+        }
 
     def creation_times(self, stream: Stream, segment_ids: Sequence[int]) -> dict[int, int | None]:
         """Return when each segment was created, in milliseconds by its segment store's clock, as far as that is known.

@@ -18,7 +18,7 @@ from pyspark_pravega.errors import SegmentSealedError
 BLOCK_BYTES = 1 << 20
 """The most bytes of a block, unless a single addition takes more: events are never split."""
 
-_FIRST_BLOCK_BYTES = 1 << 16
+FIRST_BLOCK_BYTES = 1 << 16
 """The first block of a segment. Later ones grow with its content: many segments may have little each."""
 
 
@@ -59,7 +59,7 @@ class Blocks:
         block = filled.blocks[-1] if filled.blocks else None
         if block is None or block.length + size > len(block.memory):
             # Arrow's allocator reuses memory, which avoids page faults.
-            usual = min(max(filled.bytes, _FIRST_BLOCK_BYTES), BLOCK_BYTES)
+            usual = min(max(filled.bytes, FIRST_BLOCK_BYTES), BLOCK_BYTES)
             block = Block(memoryview(pa.allocate_buffer(max(usual, size))).cast("B"))
             filled.blocks.append(block)
             self.held += len(block.memory)

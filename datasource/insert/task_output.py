@@ -7,11 +7,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from pyspark_pravega.client.retry import count_repeats
 from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.store import SegmentStore
+from pyspark_pravega.errors import TransactionNotOpenError
 
-from .blocks import BLOCK_BYTES, Block, Blocks, BlockSender
+from .blocks import BLOCK_BYTES, FIRST_BLOCK_BYTES, Block, Blocks, BlockSender
 from .reports import SegmentWrite
 
 _AT_ONCE = 8
@@ -115,14 +117,11 @@ class TaskOutput:
         )
 
     def _append_kept(self) -> dict[SegmentAddress, SegmentWrite]:
-        """Append everything; several segments get their blocks in turn.
-
-        The server stores those of one while it receives those of the others.
-        """
-        written: dict[SegmentAddress, SegmentWrite] = {}
-        every = self._blocks.segments()
-        for first in range(0, len(every), _AT_ONCE):
-            segments = every[first : first + _AT_ONCE]
+        """Append everything: small blocks together, others in turn, so that the server stores some as it gets more."""
+        written = self._append_small()
+        left_over = [segment for segment in self._blocks.segments() if segment not in written]
+        for first in range(0, len(left_over), _AT_ONCE):
+            segments = left_over[first : first + _AT_ONCE]
             window = max(DEFAULT_WINDOW // len(segments), 2 * BLOCK_BYTES)
             with ExitStack() as opened:
                 appenders = {
@@ -143,6 +142,23 @@ class TaskOutput:
                     appender.flush()
                     written[segment] = self._report(segment, appender)
         return written
+
+    def _append_small(self) -> dict[SegmentAddress, SegmentWrite]:
+        """Append the blocks of segments that have little together, if many have; return what is known to be stored."""
+        every = {segment: self._blocks.size(segment) for segment in self._blocks.segments()}
+        sizes = {segment: size for segment, size in every.items() if size[0] <= FIRST_BLOCK_BYTES}
+        if len(sizes) <= _AT_ONCE:
+            return {}
+        blocks = {one: (self._name_content(one), next(self._blocks.look(one)).data, sizes[one][1]) for one in sizes}
+        try:
+            with count_repeats() as repeats:
+                stored = self._store.append_together(blocks)
+        except TransactionNotOpenError:
+            return {}  # its appender will say the same, and `at` which one it is
+        return {
+            one: SegmentWrite(*sizes[one], (bounds,), False, repeats.pop() if repeats else 0)
+            for one, bounds in stored.items()
+        }
 
     def _open_appender(self, segment: SegmentAddress, writer: uuid.UUID, window: int) -> SegmentAppender:
         return SegmentAppender(

@@ -48,6 +48,8 @@ TASKS_OF_A_CORE = 2
 """The same if it is known. With fewer, cores would wait for the last task; with more, Spark mostly starts tasks."""
 FEW_BYTES = 64 << 10
 """Bytes of a slice that are read first if a few rows may be enough: often all that is needed."""
+_AHEAD = 8
+"""The slices after the present one whose first bytes are fetched: where each has little, a task mostly waits."""
 _FEWEST_EVENTS = 256
 _GROWTH = 4
 """Events that are decoded together at first if a few rows may be enough, and their growth with each window."""
@@ -177,11 +179,12 @@ class SegmentScanReader(PlannedReader[EventScanPlan, ScanPartition]):
                 for number, piece in enumerate(slices)
                 if isinstance(piece, SlicePartition)
             }
+            for reader in readers.values():
+                opened.callback(reader.close)
             for number, piece in enumerate(slices):
-                if number + 1 in readers and not _is_for_few(self.plan):
-                    # Without this, the task would wait for the segment store between two slices.
-                    readers[number + 1].begin()
-                    opened.callback(readers[number + 1].close)
+                for following in range(number + 1, number + 1 + (0 if _is_for_few(self.plan) else _AHEAD)):
+                    if following in readers:
+                        readers[following].begin()
                 try:
                     left = yield from _read_slice(self.plan, pravega, decoder, piece, readers.get(number), left)
                 except MalformedEventError as error:

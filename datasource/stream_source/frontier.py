@@ -32,7 +32,7 @@ The time doubles up to the longest.
 """
 _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
-"""Pauses, because Spark asks a hundred times a second. A look takes one round trip for each 64 segments."""
+"""Pauses, because Spark asks a hundred times a second. A look takes a round trip for each 256 segments."""
 _KEPT_SEGMENTS = 4096
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import random
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.segments.delegation import DelegationTokens, read_granted_access
 from pyspark_pravega.client.segments.failures import SegmentAddress, make_reply_error
+from pyspark_pravega.client.segments.fetch import read_bytes
 from pyspark_pravega.client.segments.store import SegmentInfo, SegmentStore
 from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.tls import make_ssl_context
@@ -52,9 +54,9 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def wide(pravega: Pravega, scope: str) -> Stream:
-    """A new stream with 150 segments: more than are asked about at once."""
+    """A new stream with 300 segments: more than are asked about at once."""
     made = Stream(scope, "wide")
-    pravega.controller.create_stream(made, StreamConfiguration(ScalingPolicy(min_segments=150)))
+    pravega.controller.create_stream(made, StreamConfiguration(ScalingPolicy(min_segments=300)))
     return made
 
 
@@ -62,12 +64,12 @@ def test_states_of_many_segments(pravega: Pravega, wide: Stream, events: Make) -
     with SegmentAppender(pravega.segments, wide, 7, uuid.uuid4()) as appender:
         appender.append(events([100]).frames, 1)
         appender.flush()
-    infos = pravega.segments.segment_infos(wide, [*range(150), 150, 7])
-    assert infos.keys() == set(range(150))  # those that are not there are left out
+    infos = pravega.segments.segment_infos(wide, [*range(300), 300, 7])
+    assert infos.keys() == set(range(300))  # those that are not there are left out
     assert infos[7] == SegmentInfo(0, 108, False)
     assert infos[8] == SegmentInfo(0, 0, False)
     pravega.controller.seal_stream(wide)
-    assert all(info.sealed for info in pravega.segments.segment_infos(wide, range(150)).values())
+    assert all(info.sealed for info in pravega.segments.segment_infos(wide, range(300)).values())
     assert pravega.segments.segment_infos(wide, []) == {}
 
 
@@ -84,12 +86,12 @@ def test_locations_are_asked_for_once(pravega: Pravega, wide: Stream) -> None:
 
     with SegmentStore(pravega.config, Counting(), pravega.tokens) as store:
         store.seed_location(wide, 3, pravega.controller.segment_location(wide, 3))
-        found = store.locations(wide, range(150))
-        assert found == store.locations(wide, range(150))
-        assert found == {number: pravega.controller.segment_location(wide, number) for number in range(150)}
+        found = store.locations(wide, range(300))
+        assert found == store.locations(wide, range(300))
+        assert found == {number: pravega.controller.segment_location(wide, number) for number in range(300)}
         store.forget_location(wide, 5)
         store.location(wide, 5)
-    assert sorted(asked) == sorted([*(set(range(150)) - {3}), 5])
+    assert sorted(asked) == sorted([*(set(range(300)) - {3}), 5])
 
 
 def test_creation_times(pravega: Pravega, stream: Stream) -> None:
@@ -106,9 +108,72 @@ def test_sealing_many_segments_of_a_transaction(pravega: Pravega, wide: Stream) 
     pravega.segments.seal_segments(wide, ids, transaction.id)
     pravega.segments.seal_segments(wide, ids[:3], transaction.id)
     infos = pravega.segments.segment_infos(wide, ids, transaction.id)
-    assert list(infos.values()) == [SegmentInfo(0, 0, True)] * 150
+    assert list(infos.values()) == [SegmentInfo(0, 0, True)] * 300
     assert not any(info.sealed for info in pravega.segments.segment_infos(wide, ids).values())
     pravega.controller.commit_transaction(wide, transaction.id)
+
+
+def test_small_blocks_of_many_segments(pravega: Pravega, wide: Stream, events: Make) -> None:
+    transaction = pravega.controller.create_transaction(wide, 30_000)
+    addresses = [SegmentAddress(wide, segment.segment_id, transaction.id) for segment in transaction.segments]
+    content = {address: events([50] * (number % 7 + 1), number) for number, address in enumerate(addresses)}
+
+    def append(writers: dict[SegmentAddress, uuid.UUID]) -> dict[SegmentAddress, tuple[int, int]]:
+        blocks = {
+            one: (writer, memoryview(content[one].frames), len(content[one].ends)) for one, writer in writers.items()
+        }
+        return pravega.segments.append_together(blocks)
+
+    writers = {address: uuid.uuid4() for address in addresses}
+    assert append(writers) == {one: (0, len(content[one].frames)) for one in addresses}
+    some = addresses[100:120]
+    # Another writer of a segment comes behind, and nothing is stored twice.
+    assert append({one: uuid.uuid4() for one in some}) == {
+        one: (len(content[one].frames), 2 * len(content[one].frames)) for one in some
+    }
+    assert append(writers) == {}
+    for number, address in enumerate(addresses):
+        frames = content[address].frames * (2 if address in some else 1)
+        info = pravega.segments.segment_infos(wide, [address.segment_id], transaction.id)[address.segment_id]
+        assert info.write_offset == len(frames)
+        if number % 10 == 0:
+            assert read_bytes(pravega.segments, address, 0, len(frames)) == frames
+    pravega.controller.abort_transaction(wide, transaction.id)
+    with pytest.raises(TransactionNotOpenError, match=str(transaction.id)):
+        append({one: uuid.uuid4() for one in addresses})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lost_connection_doubles_no_small_block(
+    pravega: Pravega, proxied: SegmentStore, proxy: Any, scope: str, events: Make, seed: int
+) -> None:
+    """Appenders of the same writers store what is left, and nothing else, wherever connections were cut."""
+    chance = random.Random(seed)
+    stream = Stream(scope, "cut")
+    pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=20)))
+    one = events([100] * 10)
+    blocks = {
+        SegmentAddress(stream, number): (uuid.uuid4(), memoryview(one.frames), len(one.ends)) for number in range(20)
+    }
+    # A setup takes some 100 bytes each way, and a block 1,100 and 60: a cut comes among the former or the latter.
+    proxy.limits.extend(
+        [
+            (None, chance.randrange(200, 3000)),
+            (chance.randrange(200, 24_000), None),
+            (None, chance.randrange(100, 2000)),
+        ]
+    )
+    ranges = proxied.append_together(blocks)
+    assert proxy.connections > 1
+    for address, (writer, data, count) in blocks.items():
+        if address not in ranges:
+            with SegmentAppender(proxied, stream, address.segment_id, writer) as appender:
+                appender.append(data, count)
+                appender.flush()
+        assert pravega.segments.segment_infos(stream, [address.segment_id])[address.segment_id].write_offset == len(
+            data
+        )
+        assert read_bytes(pravega.segments, address, 0, len(data)) == one.frames
 
 
 def test_connections_are_used_again(pravega: Pravega, proxied: SegmentStore, proxy: Any, stream: Stream) -> None:

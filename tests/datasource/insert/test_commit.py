@@ -79,6 +79,18 @@ def visible(pravega: Pravega, stream: Stream) -> list[bytes]:
     return sorted(events)
 
 
+def test_attempts_at_a_wide_table(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """A task with a few rows for each of many segments appends them together: once, however often it is tried."""
+    insert = Insert.begin(pravega, raw_table(new_stream(12)), SETTINGS)
+    lost, again, won = (write(insert, rows) for rows in (ROWS, ROWS, ROWS[::-1]))
+    for attempt, resumed in ((lost, False), (again, True), (won, False)):
+        assert len(attempt.segments) == 12
+        assert all(written.resumed is resumed for written in attempt.segments.values())
+        assert all(sum(end - start for start, end in one.ranges) in (0, one.bytes) for one in attempt.segments.values())
+    assert insert.commit([won]) == len(ROWS)
+    assert visible(pravega, insert.transaction.stream) == sorted(ROWS)
+
+
 def test_what_the_tasks_wrote_is_committed(pravega: Pravega, begin: Callable[[], Insert]) -> None:
     insert = begin()
     assert insert.commit([write(insert, ROWS)]) == len(ROWS)
