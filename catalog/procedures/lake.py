@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
+import pyarrow as pa
+import tenacity
 from pyspark.sql.types import BooleanType, LongType, StringType
 
 from pyspark_pravega.client.consumers.consumer import Consumer, count_bytes_after
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
 from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
@@ -211,12 +214,7 @@ def _load_lake(opened: OpenTable) -> LakeTable:
     if lake is None or lake.history is None:
         check_never_filled(opened, name)
     if lake is None:
-        try:
-            lake = LakeTable.create(settings, name, schema, opened.stream, unit)
-        except LakeError:
-            lake = LakeTable.load(settings, name)  # another tiering may have just made it
-            if lake is None:
-                raise
+        lake = _make_lake(settings, name, schema, opened.stream, unit)
     lake.check_origin(opened.stream, unit)
     lake.check_columns(opened.table.schema.names)
     if lake.history is not None:
@@ -226,6 +224,12 @@ def _load_lake(opened: OpenTable) -> LakeTable:
         note_filled(opened, name)
     lake.evolve(schema)
     return lake
+
+
+@tenacity.retry(retry=tenacity.retry_if_exception_type(LakeError), stop=tenacity.stop_after_attempt(3), reraise=True)
+def _make_lake(settings: str, name: str, schema: pa.Schema, stream: Stream, unit: str) -> LakeTable:
+    """Make the table of a lake, unless another tiering makes it, or its namespace, at the same moment."""
+    return LakeTable.load(settings, name) or LakeTable.create(settings, name, schema, stream, unit)
 
 
 def _hold(opened: OpenTable, cut: StreamCut) -> None:

@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
@@ -83,7 +82,6 @@ def tier_at_once(spark: SparkSession, table: str) -> int:
 
 def test_two_tierings_at_once(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
     table = create(spark, scope, "t")
-    load_catalog("lake", **lake).create_namespace(scope)
     assert tier_at_once(spark, table) == 300  # the first ones, which make the lake's table
     insert(spark, table, 300, 50)
     both = [open_lake(pravega, Stream(scope, "t"), lake) for _ in range(2)]
