@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
@@ -34,6 +35,10 @@ from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
 from tests.without_servers import WithoutServers
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
+
+# No generated test depends on the speed of the machine.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
 MAY_COMMIT = ("prn::/scope:*/stream:pyspark-pravega-commits_kvtable,READ_UPDATE",)
