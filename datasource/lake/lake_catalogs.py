@@ -57,4 +57,10 @@ def errors_of_lake(name: str, but: type[Exception] = PravegaError) -> Iterator[N
     except (PravegaError, but):
         raise
     except Exception as error:
-        raise LakeError(f"The lake's table {name} cannot be used: {type(error).__name__}: {error}.") from error
+        # pyiceberg adds 1 to the 16th character for the upper bound of a column, and U+D800 is none.
+        hint = (
+            " A text with U+D7FF is the greatest of a file. Set the property 'write.metadata.metrics.column.<column>' "
+            "of the lake's table to 'counts' for its column."
+        )
+        more = hint if isinstance(error, UnicodeEncodeError) else ""
+        raise LakeError(f"The lake's table {name} cannot be used: {type(error).__name__}: {error}.{more}") from error
