@@ -21,8 +21,8 @@ from pyspark_pravega.datasource.lake.lake_columns import make_lake_schema
 from pyspark_pravega.datasource.lake.open_lake import (
     check_defaults,
     check_identity,
-    check_never_filled,
     find_lake_name,
+    load_lake,
     note_filled,
     open_lake,
     require_catalog,
@@ -50,7 +50,7 @@ from .procedure import DRY_RUN, TABLE, Call, Tasks, parameter, procedure
 
 _RIGHTS = (
     "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
-    "asks for"
+    "asks for; READ_UPDATE on the stream and on the scope's commit log, so that reads notice if the lake is lost"
 )
 
 
@@ -209,10 +209,8 @@ def _load_lake(opened: OpenTable) -> LakeTable:
             "The table has no lake. Set one first: ALTER TABLE ... SET TBLPROPERTIES ('lake'='<namespace>.<table>')."
         )
     schema, settings = make_lake_schema(opened.table.schema), require_catalog(opened, name)
-    lake = LakeTable.load(settings, name)
+    lake = load_lake(opened, settings, name)
     unit = opened.options.get(o.LAKE_PARTITION)
-    if lake is None or lake.history is None:
-        check_never_filled(opened, name)
     if lake is None:
         lake = _make_lake(settings, name, schema, opened.stream, unit)
     lake.check_origin(opened.stream, unit)

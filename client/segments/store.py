@@ -196,9 +196,13 @@ class SegmentStore(ClosedAtEnd):
             uncertain = True
             again: PravegaError | None = None
             missing = [address for address in unique if address not in replies]
-            for address, reply in self._exchange(missing, access, action, make, seconds_left):
-                if isinstance(reply, expected):
-                    replies[address] = reply
+            results: dict[SegmentAddress, Reply] = {}
+            try:
+                self._exchange(results, missing, access, action, make, seconds_left)
+            finally:  # what was answered before a connection was lost needs no second request
+                replies.update((address, reply) for address, reply in results.items() if isinstance(reply, expected))
+            for address, reply in results.items():
+                if address in replies:
                     continue
                 again = self.make_refusal(reply, address, access, action, renew=address not in renewed)
                 if not isinstance(again, ServerUnavailableError):
@@ -213,9 +217,15 @@ class SegmentStore(ClosedAtEnd):
         return replies
 
     def _exchange(
-        self, addresses: Collection[SegmentAddress], access: Access, action: str, make: Request, seconds_left: float
-    ) -> list[tuple[SegmentAddress, Reply]]:
-        """Send one request per segment and return all replies, whatever they are."""
+        self,
+        results: dict[SegmentAddress, Reply],
+        addresses: Collection[SegmentAddress],
+        access: Access,
+        action: str,
+        make: Request,
+        seconds_left: float,
+    ) -> None:
+        """Send one request per segment, and add all replies to `results` as they come, whatever they are."""
         by_stream: defaultdict[Stream, list[int]] = defaultdict(list)
         for address in addresses:
             by_stream[address.stream].append(address.segment_id)
@@ -223,7 +233,6 @@ class SegmentStore(ClosedAtEnd):
         by_endpoint: defaultdict[Endpoint, list[SegmentAddress]] = defaultdict(list)
         for address in addresses:
             by_endpoint[locations[address.stream][address.segment_id]].append(address)
-        results = []
         for endpoint, requested in by_endpoint.items():
             started = time.monotonic()
             try:
@@ -231,7 +240,7 @@ class SegmentStore(ClosedAtEnd):
                 try:
                     with cancellation.interrupt_by(connection.abort):
                         for first in range(0, len(requested), _PIPELINED):
-                            results += self._pipeline(connection, requested[first : first + _PIPELINED], access, make)
+                            self._pipeline(results, connection, requested[first : first + _PIPELINED], access, make)
                 except BaseException:
                     connection.close()
                     raise
@@ -239,15 +248,25 @@ class SegmentStore(ClosedAtEnd):
                 self.pool.forget(endpoint)
                 for address in requested:
                     self.forget_location(address.stream, address.segment_id)
+                    if isinstance(make, SmallAppends):
+                        # An expired token makes the segment store close the connection without a word.
+                        self.tokens.invalidate(address.stream, access)
                 raise
-            self.pool.give_back(connection)
+            if isinstance(make, SmallAppends):
+                connection.close()  # the segment store would, when the token of its writers expires
+            else:
+                self.pool.give_back(connection)
             took = (time.monotonic() - started) * 1e3
             _log.debug("%s %d segments at %s took %.1f ms", action, len(requested), endpoint, took)
-        return results
 
     def _pipeline(
-        self, connection: Connection, addresses: Collection[SegmentAddress], access: Access, make: Request
-    ) -> list[tuple[SegmentAddress, Reply]]:
+        self,
+        results: dict[SegmentAddress, Reply],
+        connection: Connection,
+        addresses: Collection[SegmentAddress],
+        access: Access,
+        make: Request,
+    ) -> None:
         outstanding: dict[int, SegmentAddress] = {}
         frames = []
         for address in addresses:
@@ -255,7 +274,6 @@ class SegmentStore(ClosedAtEnd):
             outstanding[request_id] = address
             frames.append(make(request_id, address.name, self.tokens.token(address.stream, access)))
         connection.send(b"".join(frames))
-        results = []
         while outstanding:
             reply = connection.receive()
             requested = outstanding.pop(reply.request_id, None)
@@ -267,10 +285,8 @@ class SegmentStore(ClosedAtEnd):
                 request_id = connection.take_request_id()
                 outstanding[request_id] = requested
                 connection.send(make.pack_block(request_id, requested.name))
-                connection.usable_until = 0.0  # the segment store will close it when the token of the writer expires
                 continue
-            results.append((requested, reply))
-        return results
+            results[requested] = reply
 
     def segment_infos(
         self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID | None = None

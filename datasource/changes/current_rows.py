@@ -133,13 +133,13 @@ def plan_current_rows(read: OpenRead, rows: WantedRows) -> PlannedScan:
     folder = find_folder(read)
     if folder is not None and rows.files is None and rows.search.is_preview:
         names_of_files = PlannedRows(0, None, (), (), folder)  # asks for them
-        return PlannedScan.unfinished(output, slices, rows=names_of_files)
+        return replace(PlannedScan.unfinished(output, slices, rows=names_of_files), tail=ends)
     plan = replace(plan, in_lake=find_in_lake(read.table, measured.lake, slices))
     groups = group_by_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, rows.search)
         if isinstance(truncations, SearchNeeded):
-            return PlannedScan.unfinished(output, slices, truncations.reader)
+            return replace(PlannedScan.unfinished(output, slices, truncations.reader), tail=ends)
         plan.clearings.update(truncations)
     planned = make_partitions(read.pravega, read.table, groups)
     partitions: Sequence[GroupPartition | RememberedPartition] = planned

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -224,11 +224,10 @@ def group_changes(
             if rule.dead_letter is not None:
                 letters = DeadLetters(pravega, rule, table.stream, piece.segment_id)
                 opened.callback(letters.close)
-            with closing(_read_events(plan, pravega, piece, counts)) as batches:
-                for events, locations in batches:
-                    for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
-                        part = locations.take(slice(first, last))
-                        yield from _decode(plan, decoder, events.part(first, last), part, counts, letters)
+            for events, locations in _read_events(plan, pravega, piece, counts):
+                for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
+                    part = locations.take(slice(first, last))
+                    yield from _decode(plan, decoder, events.part(first, last), part, counts, letters)
 
 
 def make_change_decoder(plan: GroupPlan, columns: StructType) -> Decoder:
@@ -275,17 +274,16 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     decoder = make_change_decoder(plan, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
-        with closing(_read_events(plan, pravega, piece, Counts())) as batches:
-            for events, locations in batches:
-                places = format.truncate_candidates(events)
-                suspects, where = events.take(places), locations.take(places)
-                for changes, part in _decode(plan, decoder, suspects, where, Counts()) if len(places) else ():
-                    reader.read(changes, part, clearings)
+        for events, locations in _read_events(plan, pravega, piece, Counts()):
+            suspects = format.truncate_candidates(events)
+            if len(suspects):
+                for changes, where in _decode(plan, decoder, events.take(suspects), locations.take(suspects), Counts()):
+                    reader.read(changes, where, clearings)
 
 
 def _read_events(
     plan: GroupPlan, pravega: Pravega, piece: SegmentSlice, counts: Counts
-) -> Generator[tuple[EventBuffer, EventLocations], None, None]:
+) -> Iterator[tuple[EventBuffer, EventLocations]]:
     """Yield the events of a slice in order: those that the lake has, and then those of the segment."""
     tiered = plan.in_lake.get(piece.segment_id)
     if tiered is not None and piece.start < tiered.read.end:

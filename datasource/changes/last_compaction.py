@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from ..commit_log.log_table import compute_row_number, encode_row
 from ..positions.snapshot import SegmentSlice, drop_empty, find_end_within
 from ..tables.open_table import OpenRead
 
+LOG = logging.getLogger(__name__)
 ROW_NUMBER = compute_row_number("compaction")
 
 
@@ -53,9 +55,10 @@ def begin_at_last_compaction(
         return slices
     try:
         last = CommitLog(read.pravega, read.stream).read_companion(ROW_NUMBER, LastCompaction.find_in)
-    except PermissionDeniedError:
+    except PermissionDeniedError as error:
+        LOG.debug("Where stream %s was compacted last is not known: %s", read.stream, error)
         return slices
-    if last is None or any(ends.get(segment, -1) < end for segment, end in last.end.positions.items()):
+    if last is None or any(ends.get(segment, 0) < end for segment, end in last.end.positions.items()):
         return slices
     starts = [max(piece.start, find_end_within(piece.segment_id, last.cut)) for piece in slices]
     pairs = zip(slices, starts, strict=True)

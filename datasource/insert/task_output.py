@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 from pyspark_pravega.client.retry import count_repeats
 from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
@@ -17,7 +18,7 @@ from .blocks import BLOCK_BYTES, FIRST_BLOCK_BYTES, Block, Blocks, BlockSender
 from .reports import SegmentWrite
 
 _AT_ONCE = 8
-"""The most segments that store the events of a small task at the same time."""
+"""The most segments that get blocks in turn. If more have little, they get these together."""
 
 _FILLING, _WAITING, _UNCONFIRMED = 2, 8, 4
 """The parts of the memory, one in so many, of blocks that are filled, that wait, and that are on their way."""
@@ -117,7 +118,7 @@ class TaskOutput:
         )
 
     def _append_kept(self) -> dict[SegmentAddress, SegmentWrite]:
-        """Append everything: small blocks together, others in turn, so that the server stores some as it gets more."""
+        """Append everything: small blocks together, others in turn: the server stores one as it gets the next."""
         written = self._append_small()
         left_over = [segment for segment in self._blocks.segments() if segment not in written]
         for first in range(0, len(left_over), _AT_ONCE):
@@ -155,10 +156,11 @@ class TaskOutput:
                 stored = self._store.append_together(blocks)
         except TransactionNotOpenError:
             return {}  # its appender will say the same, and `at` which one it is
-        return {
-            one: SegmentWrite(*sizes[one], (bounds,), False, repeats.pop() if repeats else 0)
-            for one, bounds in stored.items()
-        }
+        written = {one: SegmentWrite(*sizes[one], (bounds,), False, 0) for one, bounds in stored.items()}
+        if written and repeats:
+            first = next(iter(written))
+            written[first] = replace(written[first], retries=repeats[0])
+        return written
 
     def _open_appender(self, segment: SegmentAddress, writer: uuid.UUID, window: int) -> SegmentAppender:
         return SegmentAppender(

@@ -136,9 +136,8 @@ def look_again(opened: OpenTable) -> bool:
 
 
 def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
-    lake = LakeTable.load(catalog, name)
+    lake = load_lake(opened, catalog, name)
     if lake is None or lake.history is None:
-        check_never_filled(opened, name)
         return None
     check_identity(opened, lake, lake.history)
     lake.check_complete()
@@ -146,39 +145,43 @@ def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
     return lake
 
 
+def load_lake(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
+    """Load the lake of a stream; None if there is none. Raises LakeError if it lacks the events that it has had."""
+    lake = LakeTable.load(catalog, name)
+    if (lake is None or lake.history is None) and _is_filled(opened, name):
+        lake = LakeTable.load(catalog, name)  # another tiering may have just filled it
+        if lake is None or lake.history is None:
+            raise LakeError(
+                f"Stream {opened.stream} has had events in the lake's table {name}, which is not in this catalog any "
+                "more, or is empty. Check the confs 'spark.sql.catalog.<name>.lake.*', or restore the table. Read what "
+                "the stream has alone with 'lake'='ignore'. ALTER TABLE ... SET TBLPROPERTIES ('lake'='...') with "
+                "another name begins a lake without these events."
+            )
+    return lake
+
+
 def note_filled(opened: OpenTable, name: str) -> None:
     """Note in the commit log that a lake has events of a stream, before these may be removed from the stream."""
+    if _is_filled(opened, name):
+        return
     log = CommitLog(opened.pravega, opened.stream)
+    row = encode_row({"lake": name, "identity": identify(opened.pravega, opened.stream)})
     try:
-        if not _is_filled(log, name):
-            log.replace_companion(_ROW_NUMBER, lambda _, origin: encode_row({"lake": name, "origin": origin}))
+        log.make_ready()
+        log.replace_companion(_ROW_NUMBER, lambda *_: row)
     except PermissionDeniedError as error:
         LOG.warning("If lake %s of stream %s is lost, nothing will tell so: %s", name, opened.stream, error)
 
 
-def check_never_filled(opened: OpenTable, name: str) -> None:
-    """Raise LakeError if a lake that is empty or missing has had events of a stream."""
-    if _is_filled(CommitLog(opened.pravega, opened.stream), name):
-        raise LakeError(
-            f"Stream {opened.stream} has had events in the lake's table {name}, which is not in this catalog any more, "
-            "or is empty. Check the confs 'lake.*', or restore the table. Read what the stream has alone with "
-            "'lake'='ignore'. ALTER TABLE ... SET TBLPROPERTIES ('lake'='...') with another name begins a lake without "
-            "these events."
-        )
-
-
-def _is_filled(log: CommitLog, name: str) -> bool:
-    """Return whether the commit log notes a lake of this name, as far as this user may read it."""
+def _is_filled(opened: OpenTable, name: str) -> bool:
+    """Return whether the commit log notes that a lake of this name has events, as far as this user may read it."""
     try:
-        stored = log.find_companion(_ROW_NUMBER)
+        stored = CommitLog(opened.pravega, opened.stream).find_companion(_ROW_NUMBER)
     except PermissionDeniedError as error:
         LOG.debug("Whether lake %s has had events is not known: %s", name, error)
         return False
     row = {} if stored is None else json.loads(stored.value)
-    try:
-        return row.get("lake") == name and row["origin"] == log.learn_origin()
-    except PermissionDeniedError:
-        return True  # a stream that is dropped takes its rows along
+    return row.get("lake") == name and is_same_stream(row["identity"], identify(opened.pravega, opened.stream))
 
 
 def check_identity(opened: OpenTable, lake: LakeTable, history: History) -> None:

@@ -235,7 +235,8 @@ def _make_decimal(path: str, data_type: T.DecimalType, written_scale: int) -> Co
     arrow_type = pa.decimal128(precision, scale)
 
     def convert_all(values: Sequence[bytes | None]) -> pa.Array:
-        return scalars.convert_unscaled(values, written_scale).cast(arrow_type)
+        numbers = scalars.convert_unscaled(values, written_scale)
+        return numbers.cast(arrow_type) if scale <= written_scale else scalars.cast_to_decimal(numbers, arrow_type)
 
     exact = partial(scalars.parse_unscaled, written_scale=written_scale, precision=precision, scale=scale)
     return Leaf(path, arrow_type, exact, fast=convert_all, native=("decimal", written_scale))

@@ -310,12 +310,21 @@ def convert_decimal_texts(texts: Sequence[str | None], arrow_type: pa.DataType) 
     """Convert the texts of decimals. Raises ValueError for what Arrow does not convert, or not exactly."""
     # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
     # without exponent.
-    if max(map(len, filter(None, texts)), default=0) > 38:
+    longest = max(map(len, filter(None, texts)), default=0)
+    if longest > 38:
         raise ValueError
     strings = pa.array(texts, pa.string())
     if pc.any(pc.match_substring_regex(strings, "[^-+.0-9]")).as_py():
         raise ValueError
-    return strings.cast(arrow_type)
+    return strings.cast(arrow_type) if longest + arrow_type.scale <= 38 else cast_to_decimal(strings, arrow_type)
+
+
+def cast_to_decimal(numbers: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Cast texts or decimals. Raises ArrowInvalid for one that does not fit, or not exactly.
+
+    Arrow's own cast makes another number of one that gets more digits behind the point than 128 bits hold.
+    """
+    return numbers.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
 
 
 def convert_floats(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:

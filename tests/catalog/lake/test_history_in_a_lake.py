@@ -25,6 +25,8 @@ from tests import tutorial
 from tests.catalog.creation.test_tables_of_others import append
 from tests.catalog.lake.conftest import CATALOG
 from tests.catalog.queries.test_bad_event_modes import metrics_in_the_ui
+from tests.catalog.tables.test_debezium import write
+from tests.debezium import Record
 from tests.recipes import run_sql
 from tests.tutorial import steps_of
 
@@ -405,6 +407,8 @@ def test_every_type(spark: SparkSession, lake: dict[str, str], scope: str, forma
 def test_types_that_a_lake_lacks_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
     make = f"CREATE TABLE {name_table(scope, 'v')} (id BIGINT, v VARIANT) USING pravega TBLPROPERTIES ('lake'='a.b')"
     assert "variant" in fails(lambda: spark.sql(make), "PRAVEGA_UNSUPPORTED_TYPE")
+    make = make.replace("v VARIANT", "_commit_timestamp_day INT")
+    assert "for its partitions" in fails(lambda: spark.sql(make), "PRAVEGA_INVALID_SCHEMA")
 
 
 @pytest.mark.parametrize(
@@ -546,15 +550,16 @@ def test_a_session_without_the_lake_says_so(spark: SparkSession, table: str) -> 
 
 
 def test_events_of_other_programs(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
-    """Events without a version are tiered too."""
+    """Events without a version are tiered too, also where nothing has ever been committed in the scope."""
     table = name_table(scope, "foreign")
     pravega.controller.create_stream(Stream(scope, "foreign"), StreamConfiguration())
     spark.sql(
         f"CREATE TABLE {table} (id BIGINT) USING pravega "
         f"TBLPROPERTIES ('format'='json', 'framing'='none', 'lake'='{scope}.foreign')"
     )
-    append(pravega, Stream(scope, "foreign"), [json.dumps({"id": number}).encode() for number in range(50)])
+    write(pravega, Stream(scope, "foreign"), [Record("", json.dumps({"id": number}).encode()) for number in range(50)])
     assert tier(spark, table).rows == 50
+    assert tier(spark, table).rows == 0
     truncate(spark, table, "tail")
     append(pravega, Stream(scope, "foreign"), [json.dumps({"id": number}).encode() for number in range(50, 70)])
     assert ids(spark.table(table)) == list(range(70))

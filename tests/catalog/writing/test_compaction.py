@@ -24,8 +24,8 @@ from pyspark_pravega.client.consumers.consumer import lies_before
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.points_in_time import find_end_now
-from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.scan_request import ScanRequest
+from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import DataLossError
@@ -200,6 +200,18 @@ def test_a_table_compacts_itself(spark: SparkSession, pravega: Pravega, scope: s
     assert pravega.controller.head(Stream(scope, "t")).positions[0] > 64 << 10 and length < 300 << 10
 
 
+def plan(catalog: Catalog, stream: Stream, remembered_in: Path | None = None, **request: Any) -> PlannedScan:
+    table = load_table(catalog.pravega, stream).table
+    options = {} if remembered_in is None else {"current-rows.remembered-in": str(remembered_in)}
+    opened = open_table(catalog.pravega, table, resolve_read(catalog.options, table, options))
+    return opened.plan_scan(ScanRequest(table.schema, **request))
+
+
+def read(planned: PlannedScan) -> list[tuple[Any, ...]]:
+    assert planned.whole
+    return sorted(tuple(row.values()) for batch in planned.reader.read_all() for row in batch.to_pylist())
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 def test_a_planned_scan_outlives_a_compaction(spark: SparkSession, pravega: Pravega, scope: str, scaled: bool) -> None:
     """The next compaction removes what lies before the last one, where a scan begins."""
@@ -207,28 +219,36 @@ def test_a_planned_scan_outlives_a_compaction(spark: SparkSession, pravega: Prav
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     spark.sql(f"DELETE FROM {table} WHERE id = 3")
     catalog = Catalog({}, pravega)
-
-    def plan() -> PlannedScan:
-        loaded = load_table(pravega, stream).table
-        opened = open_table(pravega, loaded, resolve_read(catalog.options, loaded, {}))
-        return opened.plan_scan(ScanRequest(loaded.schema))
-
-    def read(planned: PlannedScan) -> list[tuple[Any, ...]]:
-        found = (row for batch in planned.reader.read_all() for row in batch.to_pylist())
-        return sorted(tuple(row.values()) for row in found)
-
-    whole = plan()
+    whole = plan(catalog, stream)
     compact_if_due(catalog, stream, 0)
     assert rows(spark, f"{table} VERSION AS OF 1") == [(1, "a"), (2, "b"), (3, "c")]
     if scaled:
         spark.sql(f"CALL pravega.system.scale_stream(table => '`{scope}`.t', segments => 3)")
     spark.sql(f"UPDATE {table} SET name = 'x' WHERE id = 2")
-    planned = plan()
+    planned = plan(catalog, stream)
     assert planned.bytes == measure(catalog, stream) - whole.bytes
     compact_if_due(catalog, stream, 0)
-    assert read(planned) == read(plan()) == [(1, "a"), (2, "x")]
+    assert read(planned) == read(plan(catalog, stream)) == [(1, "a"), (2, "x")]
     with pytest.raises(DataLossError):
         read(whole)
+
+
+def test_a_scan_that_is_planned_twice_begins_at_one_compaction(
+    spark: SparkSession, pravega: Pravega, scope: str, tmp_path: Path
+) -> None:
+    """Segments without a row since the compaction count, too, when the second plan asks where the first one ended."""
+    properties = {"compact.after": "1g", "scaling.min-segments": "3"}
+    table, stream = create(spark, scope, "t", "id BIGINT, name STRING", **properties), Stream(scope, "t")
+    spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(30)")
+    spark.sql(f"DELETE FROM {table} WHERE id > 0")
+    catalog = Catalog({}, pravega)
+    compact_if_due(catalog, stream, 0)
+    spark.sql(f"UPDATE {table} SET name = 'b'")
+    first = plan(catalog, stream, tmp_path, search=Search.of_request(None))
+    assert not first.whole, "it asks for the files of remembered rows"
+    second = plan(catalog, stream, earlier=EarlierScan(first.tail, first.newest))
+    assert (second.bytes, second.tail) == (first.bytes, first.tail) and first.bytes < measure(catalog, stream) / 4
+    assert read(second) == rows(spark, table) == [(0, "b")]
 
 
 def test_consumers_hold_it_back(spark: SparkSession, scope: str) -> None:

@@ -94,6 +94,8 @@ JSON_REFUSED = [
     ("float", b'{"a": true}', "expected a number, found a boolean"),
     ("decimal(5,2)", b'{"a": 1.234}', "1.234 has more fraction digits than decimal(5,2)"),
     ("decimal(5,2)", b'{"a": 1000}', "1000 is out of the range of decimal(5,2)"),
+    ("decimal(38,18)", b'{"a": 12345678901234567890123456789012345678}', "is out of the range of decimal(38,18)"),
+    ("decimal(38,37)", b'{"a": 10250}', "10250 is out of the range of decimal(38,37)"),
     ("decimal(5,2)", b'{"a": "1.23"}', "expected a number, found a string"),
     ("decimal(5,2)", b'{"a": 1e999999999}', "out of the range"),
     ("decimal(5,2)", b'{"a": 1e-999999999}', "more fraction digits"),
