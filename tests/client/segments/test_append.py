@@ -399,6 +399,18 @@ class TestTokens:
         assert source.minted == 2
         assert stored(secured, secured_stream) == given.frames
 
+    def test_an_expired_token_is_renewed_for_small_blocks(
+        self, secured: Pravega, secured_stream: Stream, events: Make, minted_tokens: Any
+    ) -> None:
+        source = minted_tokens(life=600, lives=[-5])
+        given = events([100] * 10)
+        [block] = given.blocks(10)
+        address = SegmentAddress(secured_stream, 0)
+        with SegmentStore(secured.config, secured.controller, DelegationTokens(source)) as store:
+            ranges = store.append_together({address: (uuid.uuid4(), memoryview(block[0]), 10)})
+        assert ranges == {address: (0, len(block[0]))} and source.minted == 2
+        assert stored(secured, secured_stream) == given.frames
+
     def test_a_token_for_reading_does_not_append(
         self, secured: Pravega, secured_stream: Stream, events: Make, minted_tokens: Any
     ) -> None:
