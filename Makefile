@@ -179,7 +179,7 @@ long: jar native $(ARCHIVE) ## Run at length what `make test` has in brief (TEST
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
-	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m faults -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # So that all of them come round in some twenty runs of CI, whenever these are; but for a test that sleeps for 21 minutes.
 SLICES := 20
