@@ -50,7 +50,7 @@ from .procedure import DRY_RUN, TABLE, Call, Tasks, parameter, procedure
 
 _RIGHTS = (
     "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
-    "asks for; READ_UPDATE on the stream and on the scope's commit log, so that reads notice if the lake is lost"
+    "asks for; READ_UPDATE on the stream and on `pyspark-pravega-commits`, so that reads notice if the lake is lost"
 )
 
 
