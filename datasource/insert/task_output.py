@@ -157,7 +157,7 @@ class TaskOutput:
         except TransactionNotOpenError:
             return {}  # its appender will say the same, and `at` which one it is
         written = {one: SegmentWrite(*sizes[one], (bounds,), False, 0) for one, bounds in stored.items()}
-        if written and repeats:
+        if written:
             first = next(iter(written))
             written[first] = replace(written[first], retries=repeats[0])
         return written

@@ -550,7 +550,7 @@ def test_a_session_without_the_lake_says_so(spark: SparkSession, table: str) -> 
 
 
 def test_events_of_other_programs(spark: SparkSession, pravega: Pravega, lake: dict[str, str], scope: str) -> None:
-    """Events without a version are tiered too, also where nothing has ever been committed in the scope."""
+    """Events without a version are tiered too, even in a scope without a commit log."""
     table = name_table(scope, "foreign")
     pravega.controller.create_stream(Stream(scope, "foreign"), StreamConfiguration())
     spark.sql(
