@@ -223,6 +223,6 @@ class Operations:
         checked = None if statement is None else make_commit(catalog, statement, again=request.again)
         end = insert_start.InsertEnd(request.insert, request.messages, request.again, epoch, checked)
         rows = self._inserts.commit(catalog, request.table, end)
-        if request.insert.kind == insert_start.WriteKind.TRANSACTION:
+        if request.insert.kind in (insert_start.WriteKind.TRANSACTION, insert_start.WriteKind.SINGLE_TASK):
             self._compactions.consider(catalog, request.table)
         return rows

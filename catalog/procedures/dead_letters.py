@@ -23,7 +23,7 @@ from pyspark_pravega.client.controller.transaction_calls import TransactionStatu
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_recorded
-from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.insert import Insert, write_here
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow, read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
@@ -40,7 +40,6 @@ from pyspark_pravega.sql import options as o
 
 from ..metadata.metadata_table import Rows, column
 from ..storage.catalogs import Catalog
-from ..writing.open_writes import write_here
 from .procedure import DRY_RUN, TABLE, Call, flag, parameter, procedure
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")

@@ -10,6 +10,7 @@ from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.single_append import rejoin
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
@@ -147,7 +148,8 @@ def _seal_and_count(catalog: Catalog, transaction: Transaction) -> int:
 )
 def abort_transaction(call: Call) -> Rows:
     pravega, stream, transaction = call.catalog.pravega, call.find_stream(), _parse_transaction_id(call)
-    status = pravega.controller.transaction_status(stream, transaction)
+    rejoined = rejoin(pravega, stream, transaction)
+    status = rejoined.status()
     if status is TransactionStatus.UNKNOWN:
         raise _make_unknown_error(stream, transaction)
     if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
@@ -156,7 +158,7 @@ def abort_transaction(call: Call) -> Rows:
         )
     aborted = not call.is_set(DRY_RUN)
     if aborted:
-        pravega.controller.abort_transaction(stream, transaction)
+        rejoined.abort()
     yield str(transaction), status.name.lower(), aborted
 
 

@@ -31,7 +31,7 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import COMPACT, HeadRow
 from pyspark_pravega.datasource.insert.change_task import RepeatingWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest
-from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.insert import Insert, write_here
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -48,7 +48,6 @@ from pyspark_pravega.sql import options as o
 
 from ..storage.catalogs import Catalog
 from ..storage.spelling import prefix_table
-from .open_writes import write_here
 from .row_changes import open_rows
 
 PROCEDURE = "compact_changes"

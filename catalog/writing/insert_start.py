@@ -87,6 +87,7 @@ class WriteKind(StrEnum):
 
     WITHOUT_TRANSACTION = "without transaction"
     TRANSACTION = "transaction"
+    SINGLE_TASK = "single task"
     SEVERAL_STREAMS = "several streams"
 
 

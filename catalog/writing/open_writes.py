@@ -1,7 +1,7 @@
 """Begins, keeps and ends the open writes of this service, so that writes that nobody waits for can be aborted.
 
-INSERTs have one transaction each, and so have the micro-batches of streaming queries. A write into several streams has
-one for each stream, because each row goes to the stream that a column names.
+INSERTs have one transaction each, and so have the micro-batches of streaming queries; the few rows of an INSERT need
+none. A write into several streams has one for each stream, because each row goes to the stream that a column names.
 """
 
 from __future__ import annotations
@@ -16,32 +16,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
-import pyarrow as pa
-from pyspark.sql.types import StructType
-
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
-from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert
 from pyspark_pravega.datasource.insert.ledger import name_writer_of_query
 from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, make_outcome_unknown_error
+from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, Unit
 from pyspark_pravega.datasource.insert.prepare import (
+    can_defer,
     choose_rows_to_write,
     find_epoch_of_application,
     find_marking_column,
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_id
+from pyspark_pravega.datasource.insert.task import find_encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -59,7 +56,7 @@ _ABANDONED_SECONDS = 30.0
 """How long it may take to abort a write that nobody waits for: the service should end soon after its driver."""
 
 
-AnyWrite = TypeVar("AnyWrite", Insert, Dispatch)
+AnyWrite = TypeVar("AnyWrite", Insert, DeferredInsert, Dispatch)
 
 
 @dataclass(frozen=True)
@@ -217,21 +214,32 @@ class TransactionalInserts(OpenWrites[Insert]):
         return rows
 
     def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Insert:
-        """Take over an INSERT that another service began.
+        """Take over an INSERT that another service began; raises the errors of `Insert.rejoin`."""
+        again = end.again and end.epoch is None
+        return Insert.rejoin(catalog.pravega, table, settings, uuid.UUID(end.handle.id), again=again)
 
-        Raises TransactionOutcomeUnknownError if the servers do not answer and that service may have committed it.
-        """
-        transaction_id = uuid.UUID(end.handle.id)
-        try:
-            transaction = Transaction.rejoin(
-                catalog.pravega.controller, table.stream, transaction_id, settings.lease_ms
-            )
-        except NO_ANSWER as error:
-            if end.epoch is not None or not end.again:
-                raise
-            raise make_outcome_unknown_error(table.stream, transaction_id, error) from error
-        transaction.keep_alive()
-        return Insert(catalog.pravega, table, transaction, settings)
+
+class DeferredInserts(OpenWrites[DeferredInsert]):
+    """The open INSERTs with a single task, which begins their transaction if it has to."""
+
+    kind = "An INSERT"
+
+    def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
+        pravega, table = prepared.pravega, prepared.table
+        encoding = run_in_background(partial(find_encoding_id, pravega, table))
+        insert = DeferredInsert.begin(pravega, table, write_settings(prepared.options))
+        function = pickle_write(start.writer(insert.spec(start.schema, encoding)))
+        handle = start.make_handle(WriteKind.SINGLE_TASK, str(uuid.uuid4()))
+        self._add(table, handle.id, OpenWrite(insert, start.number, catalog.hold()))
+        return InsertBegun(handle, function, PYTHON)
+
+    def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
+        with cancellation.shield(), self._take(catalog, table, end) as insert:
+            reports = end.load_complete(InsertMessage, insert.abort)
+            return insert.commit(reports, end.statement or CommitRequest(again=end.again))
+
+    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> DeferredInsert:
+        return DeferredInsert(catalog.pravega, table, settings)
 
 
 class Dispatches(OpenWrites[Dispatch]):
@@ -278,6 +286,7 @@ class Inserts:
         self._transactional = TransactionalInserts()
         self._open: Mapping[WriteKind, OpenWrites[Any]] = {
             WriteKind.TRANSACTION: self._transactional,
+            WriteKind.SINGLE_TASK: DeferredInserts(),
             WriteKind.SEVERAL_STREAMS: Dispatches(),
         }
         """What keeps the writes of a kind open; nothing does for those without a transaction."""
@@ -290,6 +299,8 @@ class Inserts:
         plain = None if start.writer is ChangesWriter else prepared.make_plain_writer(start.schema, epoch)
         if plain is not None:
             return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
+        if start.tasks == 1 and start.micro_batch is None and can_defer(prepared.table, start.writer, prepared.options):
+            return self._open[WriteKind.SINGLE_TASK].begin(catalog, prepared, start)
         return self._transactional.begin(catalog, prepared, start)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
@@ -328,26 +339,3 @@ def _note_stored_rows(catalog: Catalog, table: StreamTable, end: InsertEnd) -> i
     if lost:
         LOG.warning("Stream %s: %d rows of a best-effort write may be lost.", table.stream, lost)
     return sum(report.rows for report in reports)
-
-
-def write_here(
-    insert: Insert,
-    columns: StructType,
-    rows: Iterator[pa.RecordBatch],
-    commit: Callable[[Sequence[InsertMessage]], int],
-    writer: type[InsertWriter] = InsertWriter,
-) -> int:
-    """Write rows in this process, without tasks, and commit them; return their number.
-
-    Aborts the INSERT if they cannot be written.
-    """
-    try:
-        try:
-            report = writer(insert.spec(columns)).write(rows)
-            assert isinstance(report, InsertMessage)
-        except BaseException:
-            insert.abort()
-            raise
-        return commit([report])
-    finally:
-        insert.stop()

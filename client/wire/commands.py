@@ -52,6 +52,7 @@ READ_SEGMENT = 9
 _GET_STREAM_SEGMENT_INFO = 11
 _SEAL_SEGMENT = 28
 _GET_SEGMENT_ATTRIBUTE = 34
+_UPDATE_SEGMENT_ATTRIBUTE = 36
 _GET_TABLE_SEGMENT_INFO = 68
 _UPDATE_TABLE_ENTRIES = 74
 _REMOVE_TABLE_KEYS = 76
@@ -63,6 +64,7 @@ _HELLO = -127
 _BLOCK_HEADER = struct.Struct(">ii16s")
 _BLOCK_END = struct.Struct(">ii16siiiqq")
 _READ_POSITION = struct.Struct(">qi")
+_ATTRIBUTE_VALUES = struct.Struct(">qq")
 _TABLE_KEY = struct.Struct(">ii")
 _NULL_TABLE_SEGMENT_OFFSET = INT64.pack(-1)
 
@@ -157,6 +159,18 @@ def get_attribute(request_id: int, segment: str, attribute: uuid.UUID, token: st
     """Ask for an attribute. The server finds only those that it holds in memory."""
     return _frame(
         _GET_SEGMENT_ATTRIBUTE, INT64.pack(request_id), encode_text(segment), attribute.bytes, encode_text(token)
+    )
+
+
+def update_attribute(request_id: int, segment: str, attribute: uuid.UUID, values: tuple[int, int], token: str) -> bytes:
+    """Set an attribute to the first value if it has the second one, `NO_EVENT_NUMBER` if it is absent."""
+    return _frame(
+        _UPDATE_SEGMENT_ATTRIBUTE,
+        INT64.pack(request_id),
+        encode_text(segment),
+        attribute.bytes,
+        _ATTRIBUTE_VALUES.pack(*values),
+        encode_text(token),
     )
 
 

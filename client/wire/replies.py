@@ -144,6 +144,13 @@ class SegmentAttribute(Reply):
     value: int
 
 
+@of_type(37)
+class SegmentAttributeUpdated(Reply):
+    """Whether a segment's attribute had the expected value, and so was changed."""
+
+    success: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentFailure(Reply):
     """A failure that names the segment alone."""

@@ -39,6 +39,7 @@ from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.single_append import is_append_id, rejoin
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 
@@ -183,7 +184,8 @@ class CommitLog(VersionTable):
     ) -> None:
         """Do for the first transaction of the queue what its writer would do next if it were alive."""
         entry = head.queue[0]
-        status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
+        transaction = rejoin(self._pravega, self._stream, entry.transaction)
+        status = transaction.status()
         watch.note({entry.transaction: status})
         if status is TransactionStatus.COMMITTED:
             if self._publish(head, entry, tail()):
@@ -194,7 +196,7 @@ class CommitLog(VersionTable):
                     "Aborting transaction %s on stream %s: its writer is silent.", entry.transaction, self._stream
                 )
                 try:
-                    self._pravega.controller.abort_transaction(self._stream, entry.transaction)
+                    transaction.abort()
                 except errors.TransactionNotOpenError:
                     return  # its writer has asked for its commit after all
         elif status is not TransactionStatus.COMMITTING:
@@ -372,7 +374,7 @@ class CommitLog(VersionTable):
         states = self._get_statuses(head.committing[:1])
         watch.note(states)
         disturbing = {TransactionStatus.COMMITTING, *([TransactionStatus.COMMITTED] if published else [])}
-        if disturbing & set(states.values()):
+        if disturbing & set(states.values()) or (published and any(map(is_append_id, head.committing[:1]))):
             raise DisturbedError
         result = measure()
         if self.head() != head:
@@ -383,4 +385,6 @@ class CommitLog(VersionTable):
         return result
 
     def _get_statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
-        return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}
+        """Return the states of transactions, without single appends: nobody sees a part of one."""
+        asked = [one for one in transactions if not is_append_id(one)]
+        return {one: self._pravega.controller.transaction_status(self._stream, one) for one in asked}

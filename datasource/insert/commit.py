@@ -19,6 +19,7 @@ from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.client.single_append import SingleAppend
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 
@@ -93,10 +94,14 @@ class Step(IntEnum):
 
 
 class Commit:
-    """Commits one transaction. An object is used once."""
+    """Commits one transaction, or one single append. An object is used once."""
 
     def __init__(
-        self, pravega: Pravega, transaction: Transaction, settings: WriteSettings, request: CommitRequest
+        self,
+        pravega: Pravega,
+        transaction: Transaction | SingleAppend,
+        settings: WriteSettings,
+        request: CommitRequest,
     ) -> None:
         self._pravega = pravega
         self._stream = transaction.stream
@@ -104,7 +109,7 @@ class Commit:
         self._settings = settings
         self._request = request
         self._target = transaction
-        """The transaction to commit: the given one, or the copy of what its winning tasks wrote."""
+        """What to commit: the given transaction, or the copy of what its winning tasks wrote."""
         self._log = request.log or CommitLog(pravega, self._stream, timeout=settings.commit_timeout)
         self._deadline = 0.0
         self._is_logged = False
@@ -113,7 +118,10 @@ class Commit:
         self.step = Step.BEGUN
 
     def run(self, messages: Sequence[InsertMessage]) -> None:
-        """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
+        """Make the rows of the messages visible at once; raises the errors of `Insert.commit`.
+
+        Raises SegmentSealedError if the segment of a single append takes no more events; nothing is visible then.
+        """
         request, self._messages = self._request, messages
         self._noted = choose_noted_time((one.reached for one in messages), request.writer, request.watermark)
         try:
@@ -129,6 +137,7 @@ class Commit:
             )
         try:
             if not equal:
+                assert isinstance(self._former, Transaction)
                 settings = self._settings
                 self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
                 self.step = Step.COMPARED
@@ -158,13 +167,16 @@ class Commit:
             self._ask()
             self._publish()
 
-    def _has_begun(self, transaction: Transaction) -> bool:
+    def _has_begun(self, transaction: Transaction | SingleAppend) -> bool:
         """Return whether another process has asked for the commit: then only its version is missing."""
         committing = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         return self._request.again and transaction.status() in committing
 
     def _compare(self, messages: Sequence[InsertMessage]) -> bool:
         """Seal the transaction; return whether it holds what the winning tasks reported, and nothing else."""
+        if isinstance(self._former, SingleAppend):
+            self.step = Step.COMPARED
+            return True
         if self._former.failure is not None:
             raise self._former.failure
         if not self._has_begun(self._former):
@@ -215,7 +227,7 @@ class Commit:
             last = [segment.segment_id for segment in self._target.segments[-_LOOKED_AT:]]
             look_up = partial(self._pravega.segments.segment_infos, self._stream, last, self._target.id)
             self._target.commit(left, self._noted, lambda: not look_up())
-        except errors.TransactionNotOpenError:
+        except (errors.TransactionNotOpenError, errors.SegmentSealedError):
             if self._is_logged:
                 self._withdraw()
             raise

@@ -1,19 +1,29 @@
-"""Runs one INSERT in the driver: begins its transaction, describes it to tasks, and ends it."""
+"""Runs one INSERT in the driver: begins its transaction, describes it to tasks, and ends it.
+
+That of an INSERT with one task begins later, and only if that task has more than a few rows for one segment. Its rows
+are appended at once otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.single_append import SingleAppend
+from pyspark_pravega.client.stream import Access, SegmentRange
 from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import SegmentSealedError
 
 from ..tables.stream_table import StreamTable
 from .commit import Commit, CommitRequest, WriteSettings
+from .outcomes import NO_ANSWER, make_outcome_unknown_error, make_sealed_error
 from .reports import InsertMessage
-from .task import InsertSpec, find_encoding_id
+from .task import InsertSpec, InsertWriter, find_encoding_id
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +44,24 @@ class Insert:
         transaction = Transaction.begin(pravega.controller, table.stream, settings.lease_ms)
         transaction.keep_alive()
         return cls(pravega, table, transaction, settings)
+
+    @classmethod
+    def rejoin(
+        cls, pravega: Pravega, table: StreamTable, settings: WriteSettings, transaction: uuid.UUID, *, again: bool
+    ) -> Insert:
+        """Take over a transaction that another process has begun, and keep it alive until commit or abort.
+
+        Raises TransactionOutcomeUnknownError if the servers do not answer, and that process may have committed it
+        (`again`).
+        """
+        try:
+            rejoined = Transaction.rejoin(pravega.controller, table.stream, transaction, settings.lease_ms)
+        except NO_ANSWER as error:
+            if not again:
+                raise
+            raise make_outcome_unknown_error(table.stream, transaction, error) from error
+        rejoined.keep_alive()
+        return cls(pravega, table, rejoined, settings)
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the tasks need. `schema` describes the rows that Spark will send.
@@ -83,3 +111,97 @@ class Insert:
     def stop(self) -> None:
         """Leave the transaction as it is, and keep it alive no longer."""
         self.transaction.stop()
+
+
+@dataclass(frozen=True, eq=False)
+class DeferredInsert:
+    """One INSERT with a single task, which begins a transaction unless it holds its few rows back.
+
+    `segments` are those of the stream at the beginning.
+    """
+
+    pravega: Pravega
+    table: StreamTable
+    settings: WriteSettings
+    segments: Sequence[SegmentRange] = ()
+
+    @classmethod
+    def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> DeferredInsert:
+        """Look at the stream's segments.
+
+        Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
+        """
+        segments = pravega.controller.current_segments(table.stream)
+        if not segments:
+            raise make_sealed_error(table.stream)
+        return cls(pravega, table, settings, segments)
+
+    def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
+        """Return what the task needs, as `Insert.spec` does."""
+        stream = self.table.stream
+        return InsertSpec(
+            table=self.table,
+            config=self.pravega.config,
+            schema=schema,
+            transaction=None,
+            segments=tuple(self.segments),
+            endpoints=self.pravega.segments.locations(stream, [segment.segment_id for segment in self.segments]),
+            token=self.pravega.tokens.token(stream, Access.WRITE),
+            settings=self.settings,
+            encoding_id=find_encoding_id(self.pravega, self.table) if encoding is None else encoding(),
+        )
+
+    def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
+        """Make all rows of the task's message visible at once and return their number.
+
+        Raises the errors of `Insert.commit`.
+        """
+        (message,) = messages
+        request, transaction, held = request or CommitRequest(), message.transaction, message.held
+        if transaction is None:
+            return 0
+        if held is None:
+            insert = Insert.rejoin(self.pravega, self.table, self.settings, transaction, again=request.again)
+            try:
+                return insert.commit(messages, request)
+            finally:
+                insert.stop()
+        store, stream = self.pravega.segments, self.table.stream
+        append = SingleAppend(store, stream, transaction, self.segments, held.events, message.rows)
+        try:
+            Commit(self.pravega, append, self.settings, request).run(messages)
+            return message.rows
+        except SegmentSealedError as error:  # the stream was scaled in the meantime
+            if request.again:  # then another process may have written the rows in a transaction already
+                raise make_outcome_unknown_error(stream, transaction, error) from error
+        insert = Insert.begin(self.pravega, self.table, self.settings)
+        return write_here(insert, held.schema, iter(held.batches), lambda reports: insert.commit(reports, request))
+
+    def abort(self) -> None:
+        """Do nothing: a transaction that a task has begun ends with its lease."""
+
+    def stop(self) -> None:
+        """Do nothing: nothing is kept alive."""
+
+
+def write_here(
+    insert: Insert | DeferredInsert,
+    columns: StructType,
+    rows: Iterator[pa.RecordBatch],
+    commit: Callable[[Sequence[InsertMessage]], int],
+    writer: type[InsertWriter] = InsertWriter,
+) -> int:
+    """Write rows in this process, without tasks, and commit them; return their number.
+
+    Aborts the INSERT if they cannot be written.
+    """
+    try:
+        try:
+            report = writer(insert.spec(columns)).write(rows)
+            assert isinstance(report, InsertMessage)
+        except BaseException:
+            insert.abort()
+            raise
+        return commit([report])
+    finally:
+        insert.stop()

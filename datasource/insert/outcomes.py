@@ -64,6 +64,11 @@ def clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
+def make_sealed_error(stream: Stream) -> errors.StreamSealedError:
+    """Make the error for a stream that has no segments to write to."""
+    return errors.StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it. Write to another one")
+
+
 def make_outcome_unknown_error(
     stream: Stream, transaction: uuid.UUID, error: errors.PravegaError
 ) -> errors.TransactionOutcomeUnknownError:

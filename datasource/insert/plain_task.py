@@ -38,7 +38,7 @@ from ..workers.connections import borrow_connection
 from ..workers.spark_socket import acknowledge
 from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
-from .outcomes import AWAY
+from .outcomes import AWAY, make_sealed_error
 from .reports import InsertMessage
 from .task_output import TaskOutput
 
@@ -172,9 +172,7 @@ class _CurrentSegments:
     def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
         if not segments:
-            raise errors.StreamSealedError(
-                f"stream '{self._stream}' is sealed; nothing can be written to it. Write to another one"
-            )
+            raise make_sealed_error(self._stream)
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:

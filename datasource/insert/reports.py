@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from ..commit_log.log_table import ChangeCounts
 from ..tables.row_keys import KeyPositions
@@ -26,6 +29,15 @@ class SegmentWrite:
     retries: int = 0
 
 
+@dataclass(frozen=True)
+class HeldRows:
+    """The few rows of a task that has appended nothing: as framed `events` of one segment, and as they came."""
+
+    events: bytes
+    schema: StructType
+    batches: Sequence[pa.RecordBatch]
+
+
 @dataclass
 class InsertMessage(WriterCommitMessage):
     """A task's report: the number of rows and, by segment id, what it wrote there.
@@ -34,7 +46,8 @@ class InsertMessage(WriterCommitMessage):
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
     `retries` the connections that were lost in the meantime, for Spark's metrics. `keys` are those of changed rows,
     `created` those of inserted ones, `key_names` texts of the first `keys`, shortened. `ends` are those of the segments
-    that the task has read of its table. `changes` are counted by a task that does more than insert rows.
+    that the task has read of its table. `changes` are counted by a task that does more than insert rows. `transaction`
+    is the one that has its events, or the single append that will store those that are `held`.
     """
 
     partition: int
@@ -49,3 +62,5 @@ class InsertMessage(WriterCommitMessage):
     changes: ChangeCounts | None = None
     created: KeyPositions | None = None
     ends: Mapping[int, int] | None = None
+    transaction: uuid.UUID | None = None
+    held: HeldRows | None = None

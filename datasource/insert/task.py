@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -33,28 +34,36 @@ from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import shorten_errors
 from .commit import WriteSettings
+from .few_rows import hold_rows, read_few
 from .noted_times import ReachedTime
-from .outcomes import AWAY
+from .outcomes import AWAY, clean_up
 from .reports import InsertMessage, SegmentWrite
 from .task_output import TaskOutput
 
 
 @dataclass(frozen=True)
 class InsertSpec:
-    """The plan that all tasks of one INSERT share."""
+    """The plan that all tasks of one INSERT share. Without a `transaction`, the only task begins one if it has to."""
 
     table: StreamTable
     config: ClientConfig
     schema: StructType
-    transaction: uuid.UUID
+    transaction: uuid.UUID | None
     segments: tuple[SegmentRange, ...]
     endpoints: dict[int, Endpoint]
     token: str = field(repr=False)
     settings: WriteSettings
     encoding_id: int | None
 
+    def begin(self, pravega: Pravega) -> tuple[InsertSpec, Transaction]:
+        """Begin the transaction; return the plan with it."""
+        transaction = Transaction.begin(pravega.controller, self.table.stream, self.settings.lease_ms)
+        segments, token = tuple(transaction.segments), transaction.token
+        return replace(self, transaction=transaction.id, segments=segments, token=token), transaction
+
     def rejoin(self, pravega: Pravega) -> Transaction:
         """Return the transaction, which is kept alive until it is stopped or has ended."""
+        assert self.transaction is not None
         transaction = Transaction(
             pravega.controller,
             self.table.stream,
@@ -85,12 +94,9 @@ class TaskRows:
 
         Raises InvalidRowError and EventTooLargeError, whether they are found here or by the source of the rows.
         """
-        try:
+        with _name_table(self._spec):
             for batch in batches:
                 self._take(batch)
-        except (errors.InvalidRowError, errors.EventTooLargeError) as error:
-            nothing_visible = self._spec.settings.unit.nothing_visible
-            raise type(error)(f"Table {self._spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
         batch = self._fit(batch)
@@ -115,8 +121,15 @@ class TaskRows:
             if (segment.stream, segment.transaction) == (stream, transaction)
         }
         size, retries = sum(one.bytes for one in written.values()), sum(one.retries for one in written.values())
-        reached = self._reached.millis
-        return InsertMessage(self._partition, self._rows, written, reached=reached, bytes=size, retries=retries)
+        return InsertMessage(
+            self._partition,
+            self._rows,
+            written,
+            reached=self._reached.millis,
+            bytes=size,
+            retries=retries,
+            transaction=transaction,
+        )
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -137,24 +150,54 @@ class InsertWriter(DataSourceArrowWriter):
         spec = self._spec
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        with borrow_connection(spec.config) as pravega:
-            stream, segments = spec.table.stream, pravega.segments
-            # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
-            transaction = spec.rejoin(pravega)
-            try:
-                segments.seed(stream, spec.token, spec.endpoints)
-                with closing(TaskOutput(segments, spec.settings.spool_memory, partition)) as output:
-                    rows = self.rows_of_task(spec, partition, output)
-                    rows.take(iterator)
-                    report = rows.report(output.finish())
-            except errors.TransactionNotOpenError:
-                raise transaction.explain_end() from None
-            except AWAY as error:
-                # A commit begins only when all tasks have succeeded.
-                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
-            finally:
-                transaction.stop()
-        return report
+        try:
+            with borrow_connection(spec.config) as pravega:
+                pravega.segments.seed(spec.table.stream, spec.token, spec.endpoints)
+                if spec.transaction is not None:
+                    return self._write(pravega, spec, partition, iterator)
+                with _name_table(spec):
+                    first, are_all = read_few(iterator)
+                columns = spec.schema, spec.encoding_id
+                held = hold_rows(spec.table, columns, spec.segments, first) if are_all else None
+                return held or self._begin_and_write(pravega, partition, chain(first, iterator))
+        except AWAY as error:
+            # A commit begins only when all tasks have succeeded.
+            raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
+
+    def _begin_and_write(
+        self, pravega: Pravega, partition: int, batches: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        spec, transaction = self._spec.begin(pravega)
+        try:
+            return self._write(pravega, spec, partition, batches)
+        except BaseException:
+            clean_up(transaction.abort)
+            raise
+
+    def _write(
+        self, pravega: Pravega, spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
+        transaction = spec.rejoin(pravega)
+        try:
+            with closing(TaskOutput(pravega.segments, spec.settings.spool_memory, partition)) as output:
+                rows = self.rows_of_task(spec, partition, output)
+                rows.take(batches)
+                return rows.report(output.finish())
+        except errors.TransactionNotOpenError:
+            raise transaction.explain_end() from None
+        finally:
+            transaction.stop()
+
+
+@contextmanager
+def _name_table(spec: InsertSpec) -> Iterator[None]:
+    """Name the table in errors about rows, and say that none of them is visible."""
+    try:
+        yield
+    except (errors.InvalidRowError, errors.EventTooLargeError) as error:
+        nothing_visible = spec.settings.unit.nothing_visible
+        raise type(error)(f"Table {spec.table.stream}: {error.message}. {nothing_visible}.") from None
 
 
 class _Router:

@@ -1,0 +1,142 @@
+"""A single append: all events of a write in one block of one segment, with the life of a transaction.
+
+A segment store stores a block and the number of its writer's last event in one step. So events that fit into one block
+need no transaction: nobody sees a part of them. The id of a single append is that of its writer, and names its segment:
+whoever knows the id can find out whether the block is stored, and prevent that it will be.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from pyspark_pravega import errors
+
+from .controller.transaction_calls import TransactionStatus
+from .retry import limit_retries
+from .segments.append import SegmentAppender
+from .segments.failures import TRANSIENT, SegmentAddress
+from .segments.store import SegmentStore
+from .stream import Access, SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_id
+from .transaction import Transaction
+from .wire import commands as wire
+from .wire.replies import SegmentAttributeUpdated
+
+if TYPE_CHECKING:
+    from . import Pravega
+
+_MARK = 0xFE
+"""The first byte of an id: that of a transaction begins with its epoch, an int of Java, which is not negative."""
+_BITS = 24
+"""Bits of the segment's epoch, and of its number. The other 72 are random."""
+_ABORTED = (1 << 63) - 1
+"""The last event number of a writer that may not append any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class SingleAppend:
+    """An append of `events` framed events, the `data`; only a commit needs these.
+
+    `segments`: the current ones of the stream when the append was made ready.
+    """
+
+    store: SegmentStore
+    stream: Stream
+    id: uuid.UUID
+    segments: Sequence[SegmentRange] = ()
+    data: bytes = b""
+    events: int = 0
+
+    @property
+    def address(self) -> SegmentAddress:
+        """Return the segment that gets the block."""
+        number, epoch = (self.id.int >> bits & (1 << _BITS) - 1 for bits in (72, 72 + _BITS))
+        return SegmentAddress(self.stream, make_segment_id(number, epoch))
+
+    def status(self) -> TransactionStatus:
+        """Return COMMITTED if the block is stored, ABORTED if it cannot be stored any more, else OPEN.
+
+        Raises PermissionDeniedError for a user who may not write.
+        """
+        segment = self.address.segment_id
+        info = self.store.segment_infos(self.stream, [segment]).get(segment)
+        if info is None:
+            return TransactionStatus.UNKNOWN
+        with self._open_appender() as appender:
+            number = appender.last_event_number  # read last: it is final if the segment was sealed before
+        if number == _ABORTED or (info.sealed and not number):
+            return TransactionStatus.ABORTED
+        return TransactionStatus.COMMITTED if number else TransactionStatus.OPEN
+
+    def commit(self, timeout: float = 300.0, *_: object) -> None:
+        """Store the block once, however often this is called.
+
+        Raises TransactionNotOpenError after an abort, SegmentSealedError if the stream was scaled since, and
+        TransactionOutcomeUnknownError if the segment store does not answer for `timeout` seconds.
+        """
+        try:
+            with limit_retries(timeout), self._open_appender() as appender:
+                appender.append(self.data, self.events)
+                appender.flush()
+                number = appender.last_event_number
+        except TRANSIENT as error:
+            raise errors.TransactionOutcomeUnknownError(
+                f"it is unknown whether append {self.id} to stream '{self.stream}' is stored: {error.message}; look at "
+                "the data before you write it again"
+            ) from error
+        except errors.SegmentSealedError:
+            if self.status() is TransactionStatus.COMMITTED:
+                return  # a block that was sent on a lost connection was stored late
+            raise
+        if number == _ABORTED:
+            raise errors.TransactionNotOpenError(
+                f"append {self.id} to stream '{self.stream}' was aborted by another writer, which thought this one "
+                "dead. No event of it is visible"
+            )
+
+    def abort(self) -> None:
+        """Prevent the append, also by others that try it at this moment.
+
+        Raises TransactionNotOpenError if the block is stored.
+        """
+        with suppress(errors.SegmentSealedError, errors.SegmentNotFoundError):
+            reply = self.store.request(
+                self.address,
+                Access.WRITE,
+                "end a writer of",
+                lambda request_id, segment, token: wire.update_attribute(
+                    request_id, segment, self.id, (_ABORTED, wire.NO_EVENT_NUMBER), token
+                ),
+                SegmentAttributeUpdated,
+            )
+            if cast(SegmentAttributeUpdated, reply).success:
+                return
+        if self.status() is TransactionStatus.COMMITTED:
+            raise errors.TransactionNotOpenError(f"append {self.id} to stream '{self.stream}' is already stored")
+
+    def _open_appender(self) -> SegmentAppender:
+        return SegmentAppender(self.store, self.stream, self.address.segment_id, self.id)
+
+
+def make_append_id(segment_id: int) -> uuid.UUID | None:
+    """Return an id for a single append to a segment; None for a segment whose epoch or number is too large."""
+    epoch, number = get_segment_epoch(segment_id), get_segment_number(segment_id)
+    if max(epoch, number) >> _BITS:
+        return None
+    return uuid.UUID(int=(_MARK << 2 * _BITS | epoch << _BITS | number) << 72 | secrets.randbits(72))
+
+
+def is_append_id(transaction: uuid.UUID) -> bool:
+    """Return whether an id in the commit log is that of a single append, and not of a transaction."""
+    return transaction.int >> 120 == _MARK
+
+
+def rejoin(pravega: Pravega, stream: Stream, id: uuid.UUID) -> Transaction | SingleAppend:
+    """Return what an id of the commit log stands for, to ask for its state, or to abort it."""
+    if is_append_id(id):
+        return SingleAppend(pravega.segments, stream, id)
+    return Transaction(pravega.controller, stream, id, [], 0)
