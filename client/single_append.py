@@ -92,11 +92,10 @@ class SingleAppend:
             if self.status() is TransactionStatus.COMMITTED:
                 return  # a block that was sent on a lost connection was stored late
             raise
+        except errors.SegmentNotFoundError as error:
+            raise self._make_ended_error(error.message) from None
         if number == _ABORTED:
-            raise errors.TransactionNotOpenError(
-                f"append {self.id} to stream '{self.stream}' was aborted by another writer, which thought this one "
-                "dead. No event of it is visible"
-            )
+            raise self._make_ended_error("another writer, which thought this one dead, has aborted it")
 
     def abort(self) -> None:
         """Prevent the append, also by others that try it at this moment.
@@ -117,6 +116,11 @@ class SingleAppend:
                 return
         if self.status() is TransactionStatus.COMMITTED:
             raise errors.TransactionNotOpenError(f"append {self.id} to stream '{self.stream}' is already stored")
+
+    def _make_ended_error(self, why: str) -> errors.TransactionNotOpenError:
+        return errors.TransactionNotOpenError(
+            f"append {self.id} to stream '{self.stream}' failed: {why}. No event of it is visible"
+        )
 
     def _open_appender(self) -> SegmentAppender:
         return SegmentAppender(self.store, self.stream, self.address.segment_id, self.id)

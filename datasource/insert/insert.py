@@ -68,20 +68,8 @@ class Insert:
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """
-        table, transaction = self.table, self.transaction
-        ids = [segment.segment_id for segment in transaction.segments]
-        endpoints = self.pravega.segments.locations(table.stream, ids)
-        return InsertSpec(
-            table=table,
-            config=self.pravega.config,
-            schema=schema,
-            transaction=transaction.id,
-            segments=tuple(transaction.segments),
-            endpoints=endpoints,
-            token=transaction.token,
-            settings=self.settings,
-            encoding_id=find_encoding_id(self.pravega, table) if encoding is None else encoding(),
-        )
+        transaction = self.transaction
+        return _make_spec(self, (transaction.id, transaction.segments, transaction.token), schema, encoding)
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the messages visible at once and return their number.
@@ -138,18 +126,8 @@ class DeferredInsert:
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the task needs, as `Insert.spec` does."""
-        stream = self.table.stream
-        return InsertSpec(
-            table=self.table,
-            config=self.pravega.config,
-            schema=schema,
-            transaction=None,
-            segments=tuple(self.segments),
-            endpoints=self.pravega.segments.locations(stream, [segment.segment_id for segment in self.segments]),
-            token=self.pravega.tokens.token(stream, Access.WRITE),
-            settings=self.settings,
-            encoding_id=find_encoding_id(self.pravega, self.table) if encoding is None else encoding(),
-        )
+        token = self.pravega.tokens.token(self.table.stream, Access.WRITE)
+        return _make_spec(self, (None, self.segments, token), schema, encoding)
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the task's message visible at once and return their number.
@@ -182,6 +160,28 @@ class DeferredInsert:
 
     def stop(self) -> None:
         """Do nothing: nothing is kept alive."""
+
+
+def _make_spec(
+    insert: Insert | DeferredInsert,
+    target: tuple[uuid.UUID | None, Sequence[SegmentRange], str],
+    schema: StructType,
+    encoding: Callable[[], int | None] | None,
+) -> InsertSpec:
+    """Return what tasks need to write to a transaction, or to none yet, with its segments and its token."""
+    pravega, table, (transaction, segments, token) = insert.pravega, insert.table, target
+    ids = [segment.segment_id for segment in segments]
+    return InsertSpec(
+        table=table,
+        config=pravega.config,
+        schema=schema,
+        transaction=transaction,
+        segments=tuple(segments),
+        endpoints=pravega.segments.locations(table.stream, ids),
+        token=token,
+        settings=insert.settings,
+        encoding_id=find_encoding_id(pravega, table) if encoding is None else encoding(),
+    )
 
 
 def write_here(

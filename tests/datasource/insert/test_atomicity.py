@@ -130,7 +130,7 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
     for attempt in range(5):
         name, stream = f"pravega.`{scope}`.big{attempt}", Stream(scope, f"big{attempt}")
         spark.sql(f"CREATE TABLE {name} (v BIGINT, filler STRING) USING pravega")
-        frame = spark.range(0, rows, 1, 1).select(slowly("id").alias("v"), lit("x" * size).alias("filler"))
+        frame = spark.range(0, rows, 1, 2).select(slowly("id").alias("v"), lit("x" * size).alias("filler"))
         with ThreadPoolExecutor(1) as pool:
             inserted = pool.submit(frame.writeTo(name).append)
             hit = kill_in_the_middle(spark, pravega, stream, rows * size, inserted)
@@ -205,7 +205,7 @@ def long_statement(
     def insert(table: str) -> None:
         with ThreadPoolExecutor(1) as pool:
             outlived = pool.submit(outlive)
-            rows = spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v"))
+            rows = spark.range(0, 1, 1, 2).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v"))
             rows.writeTo(table).option("transaction.lease", "10s").append()
             outlived.result()
 
@@ -237,7 +237,7 @@ def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
     aborter = threading.Thread(target=abort)
     aborter.start()
     with pytest.raises(PySparkException, match=r"^\[PRAVEGA_TRANSACTION_NOT_OPEN\] .* SQLSTATE: 25000"):
-        spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v")).writeTo(table).append()
+        spark.range(0, 1, 1, 2).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v")).writeTo(table).append()
     aborter.join()
     assert values(spark, table) == []
 
