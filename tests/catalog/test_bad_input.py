@@ -95,7 +95,11 @@ PROPERTIES = [
     properties("'routing-key'='idd'", "'routing-key' names 'idd'", "Did you mean 'id'?"),
     properties("'routing-key'='nothing'", "'routing-key' names 'nothing'", "Its columns are id, b"),
     properties("'routing-key'=\"left(b, 1)\"", "'routing-key'='left(b, 1)'", "neither a column nor", "concat(site,"),
-    at_length(properties("'routing-key'='upper(id)'", "upper of column 'id'", "for strings")),
+    at_length(
+        properties(
+            "'routing-key'='upper(id)'", "upper of column 'id'", "for strings", condition="PRAVEGA_UNSUPPORTED_TYPE"
+        )
+    ),
     properties("'routing-key'=\"concat(id, '/', bb)\"", "'routing-key' names 'bb'", "Did you mean 'b'?"),
     properties("'routing-key'=\"concat('a', 'b')\"", "'routing-key'=", "no column", "the same key"),
     at_length(properties("'routing-key'=\"concat(id, '/' b)\"", "'routing-key'=", "neither a column nor")),
@@ -106,7 +110,7 @@ PROPERTIES = [
         "'format'='debezium-json', 'primary-key'='id', 'routing-key'='id', 'routing-key.of-all-events'='true'",
         "'routing-key.of-all-events' does not apply", "'debezium-json'", "Leave it out",
     ),
-    at_length(properties("'framing'='both'", "'both'", "'framing'", "registry, none")),
+    at_length(properties("'framing'='both'", "'both'", "'framing'", "registry, confluent, none")),
     properties("'format'='csv', 'framing'='registry'", "'framing'='registry' needs a schema", "'csv'"),
     at_length(properties("'format'='csv', 'codec'='gzip'", "'codec'='gzip' needs 'framing'='registry'")),
     properties("'format'='csv', 'compatibility'='full'", "'compatibility' does not apply with 'format'='csv'"),

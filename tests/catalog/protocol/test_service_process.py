@@ -161,7 +161,7 @@ def test_the_end_of_the_driver_aborts_before_all_else(
     service: Service, cluster: ClusterInfo, scope: str, client: Pravega
 ) -> None:
     """A DROP is not left half done, and so waits for its dead controller even now."""
-    insert = begin_insert(service, 1, cluster, scope)
+    insert = begin_insert(service, 1, cluster, scope, tasks=2)
     service.send(2, "drop_table", NOBODY, namespace=["mine"], name="t")
     assert not insert.ended(client)
     assert service.process.stdin is not None
@@ -174,7 +174,7 @@ def test_an_insert_that_nobody_knows_of_is_aborted(
     service: Service, cluster: ClusterInfo, scope: str, client: Pravega
 ) -> None:
     """The statement was interrupted when the answer was on its way."""
-    known, unknown = (begin_insert(service, number, cluster, scope) for number in (1, 2))
+    known, unknown = (begin_insert(service, number, cluster, scope, tasks=2) for number in (1, 2))
     service.write("2 null")
     wait_until(lambda: unknown.ended(client), "the abort")
     assert not known.ended(client)
