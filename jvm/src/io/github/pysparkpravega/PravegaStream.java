@@ -24,6 +24,9 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
     this.query = table.query(columns, options, checkpoint);
   }
 
+  /** The limits that the options of the query give: Spark hands them back, unless the query is to take all. */
+  private record OwnLimit(Limits limits) implements ReadLimit {}
+
   /** Returns the name of the source in a query's progress. */
   @Override
   public String toString() {
@@ -41,7 +44,7 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.of(ask(new LimitsOfStream(query)));
+    return new OwnLimit(ask(new LimitsOfStream(query)));
   }
 
   @Override
@@ -56,7 +59,8 @@ abstract class PravegaStream implements MicroBatchStream, SupportsTriggerAvailab
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    end = ask(new EndOfMicroBatch(query, start.json(), last, ReadLimits.describe(limit)));
+    Limits limits = limit instanceof OwnLimit own ? own.limits() : new Limits(null, null, null, 0); // the trigger `once`
+    end = ask(new EndOfMicroBatch(query, start.json(), last, limits));
     return new PythonStreamingSourceOffset(end.offset());
   }
 
