@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
@@ -36,6 +37,25 @@ def find_versions_after_starts(log: CommitLog, slices: Sequence[SegmentSlice]) -
             break
         step *= 4
     return versions
+
+
+def find_first_unread(
+    log: CommitLog, reached: Mapping[int, int], later: Collection[int], first: int = 1
+) -> Version | None:
+    """Return the first version that does not lie completely before some positions; None if all do.
+
+    `later` are segments that follow those with positions. The versions before `first` lie before the positions.
+    """
+
+    def is_unread(number: int) -> bool:
+        ends = None if (version := log.version(number)) is None else version.cut.positions
+        # A segment that is neither reached nor later has been read completely.
+        return ends is None or any(one in later or end > reached.get(one, end) for one, end in ends.items())
+
+    step = 1
+    while not is_unread(first + step - 1):
+        first, step = first + step, step * 4
+    return log.version(first + bisect_left(range(first, first + step - 1), True, key=is_unread))
 
 
 def map_segment_versions(

@@ -18,11 +18,11 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.log_table import Version
 from ..lake.open_lake import look_again
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
+from ..scan.segment_versions import find_first_unread
 from ..tables.open_table import OpenTable
 from .admission import NO_LIMITS, Limits, admit
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
@@ -318,29 +318,14 @@ class TableStream:
     def _measure_seconds_behind(
         self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory
     ) -> float | None:
-        def is_read(version: Version) -> bool:
-            # A segment that is neither reached nor later has been read completely.
-            return all(
-                segment not in later and offset <= reached.get(segment, offset)
-                for segment, offset in version.cut.positions.items()
-            )
-
         try:
-            unread = self._find_first_unread(is_read, memory.unread_version)
+            unread = find_first_unread(self._log, reached, later, memory.unread_version)
         except errors.PermissionDeniedError:
             return None
         if unread is None:
             return None
         memory.unread_version = unread.number
         return max(time.time() - unread.timestamp / 1_000_000, 0.0)
-
-    def _find_first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
-        """Return the first version that is not completely read, searching from `first` in steps that double."""
-        low, step = first, 1
-        while (version := self._log.version(low + step - 1)) is not None and is_read(version):
-            low, step = low + step, step * 2
-        candidates = self._log.versions(low, low + step - 1)
-        return next((version for version in candidates if not is_read(version)), None)
 
     def _estimate_events(self, behind: Mapping[int, int], reached: SegmentOffsets) -> int:
         largest = max(behind, key=lambda segment: behind[segment])

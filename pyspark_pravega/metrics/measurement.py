@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,7 +23,8 @@ from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import RetentionPolicy, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.log_table import HeadRow, Version
+from pyspark_pravega.datasource.commit_log.log_table import HeadRow
+from pyspark_pravega.datasource.scan.segment_versions import find_first_unread
 from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
@@ -134,25 +134,12 @@ def _read_consumer(pravega: Pravega, status: ConsumerStatus, reading: StreamRead
 
 def _measure_delay(pravega: Pravega, position: StreamCut) -> float | None:
     """Return the age of the oldest version that is not completely before a position; None without such a version."""
-    log = CommitLog(pravega, position.stream)
     try:
         later = set(pravega.controller.list_segments_between(position, None)[0]) - position.positions.keys()
-        newest = log.newest()
-        number = 1 + bisect_left(range(1, newest + 1), True, key=lambda one: not _has_read(log, one, position, later))
-        unread = log.versions(number, number) if number <= newest else []
+        unread = find_first_unread(CommitLog(pravega, position.stream), position.positions, later)
     except (errors.InvalidOptionError, errors.PermissionDeniedError, errors.StreamNotFoundError):
         return None  # the position is one of an older stream, or the user may not read the log
-    return max(0.0, time.time() - unread[0].timestamp / 1_000_000) if unread else None
-
-
-def _has_read(log: CommitLog, number: int, position: StreamCut, later: Collection[int]) -> bool:
-    versions: list[Version] = log.versions(number, number)
-    # A segment that is neither in the position nor later has been read completely.
-    return all(
-        segment not in later and offset <= position.positions.get(segment, offset)
-        for version in versions
-        for segment, offset in version.cut.positions.items()
-    )
+    return None if unread is None else max(0.0, time.time() - unread.timestamp / 1_000_000)
 
 
 T = TypeVar("T")
