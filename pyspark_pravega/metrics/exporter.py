@@ -84,74 +84,56 @@ def make_families(measurement: Measurement | None, changes: Changes) -> Iterator
     for condition, count in measurement.unread.items():
         unread.add_metric((condition,), count)
     yield unread
-    by_stream: dict[tuple[str, ...], _Values] = {
-        (one.stream.scope, one.stream.name): _describe_stream(one, changes) for one in measurement.streams
-    }
-    yield from _fill(_GAUGES_OF_STREAM, _OF_STREAM, by_stream)
-    yield from _fill(_COUNTERS_OF_STREAM, _OF_STREAM, by_stream, counters=True)
-    by_lake: dict[tuple[str, ...], _Values] = {
-        (one.stream.scope, one.stream.name): {
-            name: getattr(one, name.removeprefix("pravega_lake_")) for name in _GAUGES_OF_LAKE
-        }
-        for one in measurement.lakes
-    }
-    yield from _fill(_GAUGES_OF_LAKE, _OF_STREAM, by_lake)
-    by_consumer: dict[tuple[str, ...], _Values] = {
-        (one.stream.scope, one.stream.name, one.name): {
-            name: getattr(one, name.removeprefix("pravega_consumer_")) for name in _GAUGES_OF_CONSUMER
-        }
-        for one in measurement.consumers
-    }
-    yield from _fill(_GAUGES_OF_CONSUMER, _OF_CONSUMER, by_consumer)
-    by_query: dict[tuple[str, ...], _Values] = {
-        (query["name"],): {name: query[name.removeprefix("pravega_query_")] for name in _GAUGES_OF_QUERY}
-        for query in measurement.queries
-    }
-    yield from _fill(_GAUGES_OF_QUERY, _OF_QUERY, by_query)
+    of_streams = {(one.stream.scope, one.stream.name): _describe_stream(one, changes) for one in measurement.streams}
+    yield from _fill("stream", _GAUGES_OF_STREAM, _OF_STREAM, of_streams)
+    yield from _fill("stream", _COUNTERS_OF_STREAM, _OF_STREAM, of_streams, CounterMetricFamily)
+    of_lakes = {(one.stream.scope, one.stream.name): vars(one) for one in measurement.lakes}
+    yield from _fill("lake", _GAUGES_OF_LAKE, _OF_STREAM, of_lakes)
+    of_consumers = {(one.stream.scope, one.stream.name, one.name): vars(one) for one in measurement.consumers}
+    yield from _fill("consumer", _GAUGES_OF_CONSUMER, _OF_CONSUMER, of_consumers)
+    of_queries = {(query["name"],): query for query in measurement.queries}
+    yield from _fill("query", _GAUGES_OF_QUERY, _OF_QUERY, of_queries)
     states = GaugeMetricFamily("pravega_query_state", _STATE, labels=("query", "state"))
     for query in measurement.queries:
         states.add_metric((query["name"], query["state"]), 1)
     yield states
 
 
-_Values: TypeAlias = Mapping[str, float | None]
-"""The values of one thing, by the names of metrics."""
-
-
 def _fill(
+    prefix: str,
     about: Mapping[str, str],
     labels: tuple[str, ...],
-    values: Mapping[tuple[str, ...], _Values],
-    *,
-    counters: bool = False,
+    values: Mapping[Any, Mapping[str, Any]],
+    kind: type[Family] = GaugeMetricFamily,
 ) -> Iterator[Family]:
+    """Yield metrics of some things, whose values have the names of the metrics without the prefix."""
     for name, text in about.items():
-        family: Family = (CounterMetricFamily if counters else GaugeMetricFamily)(name, text, labels=labels)
+        family = kind(name, text, labels=labels)
         for key, readings in values.items():
-            if (value := readings.get(name)) is not None:
+            if (value := readings.get(name.removeprefix(f"pravega_{prefix}_"))) is not None:
                 family.add_metric(key, value)
         yield family
 
 
-def _describe_stream(reading: StreamReading, changes: Changes) -> _Values:
+def _describe_stream(reading: StreamReading, changes: Changes) -> Mapping[str, float | None]:
     log, retention = reading.log, reading.retention
     values: dict[str, float | None] = {
-        "pravega_stream_bytes": reading.bytes,
-        "pravega_stream_segments": reading.open_segments,
-        "pravega_stream_appended_bytes": changes.appended_bytes(reading.stream),
+        "bytes": reading.bytes,
+        "segments": reading.open_segments,
+        "appended_bytes": changes.appended_bytes(reading.stream),
     }
     if log is not None:
-        values["pravega_stream_version"] = log.version
-        values["pravega_stream_commits_waiting"] = len(log.queue)
-        values["pravega_stream_commit_age_seconds"] = changes.commit_age(reading.stream, time.time())
+        values["version"] = log.version
+        values["commits_waiting"] = len(log.queue)
+        values["commit_age_seconds"] = changes.commit_age(reading.stream, time.time())
         if log.version:
-            values["pravega_stream_last_commit_timestamp_seconds"] = log.timestamp_ms / 1000
-            values["pravega_stream_committed_events"] = None if log.content is None else log.content.events
+            values["last_commit_timestamp_seconds"] = log.timestamp_ms / 1000
+            values["committed_events"] = None if log.content is None else log.content.events
     if retention is not None:
         unit, size = ("bytes", 1) if retention.kind == "size" else ("seconds", 1000)
-        values[f"pravega_stream_retention_minimum_{unit}"] = retention.minimum / size
+        values[f"retention_minimum_{unit}"] = retention.minimum / size
         if retention.maximum is not None:
-            values[f"pravega_stream_retention_maximum_{unit}"] = retention.maximum / size
+            values[f"retention_maximum_{unit}"] = retention.maximum / size
     return values
 
 
