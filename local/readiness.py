@@ -30,6 +30,8 @@ PROBE_SCOPE = "pyspark-pravega-readiness"
 _CALL_TIMEOUT_S = 5.0
 _GREETING_TIMEOUT_S = 10.0
 _PAUSE_S = 0.05
+_ONE_TRY = 0.0
+"""Seconds that a probe goes on if no program listens: `wait_for` repeats it, without lines in the log."""
 
 Probe = Callable[[], bool]
 
@@ -55,11 +57,6 @@ def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
         if time.monotonic() > deadline:
             raise TooLate
         time.sleep(_PAUSE_S)
-
-
-def _limit_to_one_try() -> FirstContact:
-    """Limit a probe to one try as long as no program listens: `wait_for` repeats it, without lines in the log."""
-    return FirstContact(0.0)
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Probes:
 
     def registry(self) -> bool:
         """Return whether the registry lists its groups, for which it must call Pravega."""
-        with SchemaRegistry(self._config, None, _limit_to_one_try()) as registry:
+        with SchemaRegistry(self._config, None, FirstContact(_ONE_TRY)) as registry:
             try:
                 registry.groups()
             except PravegaError:
@@ -108,7 +105,7 @@ class Probes:
         return True
 
     def _can_create_scope(self) -> bool:
-        with Controller(self._config, _limit_to_one_try()) as controller:
+        with Controller(self._config, FirstContact(_ONE_TRY)) as controller:
             try:
                 # It exists if an earlier try was cut off after the server had created it.
                 with suppress(ScopeExistsError):
