@@ -21,22 +21,6 @@ from .declaration import Declaration, find_table
 
 
 @dataclass(frozen=True)
-class New:
-    """There is no stream, or one that becomes the table: `found`, with its schema if that is one of envelopes."""
-
-    declared: Declaration
-    found: LoadedTable | None
-
-
-@dataclass(frozen=True)
-class Rest:
-    """There is a stream with its mark, as a CREATE TABLE of the same table left it."""
-
-    declared: Declaration
-    configuration: StreamConfiguration
-
-
-@dataclass(frozen=True)
 class Unfinished:
     """A stream that is declared as a table, but has no schema in the registry."""
 
@@ -64,13 +48,11 @@ def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished
     return Unfinished(configuration, is_sealed=not controller.current_segments(stream))
 
 
-def judge(config: ClientConfig, declared: Declaration, existing: LoadedTable | Unfinished | None) -> New | Rest:
-    """Return what a statement has to make, given what is `existing`. Sends nothing.
+def judge_new(declared: Declaration, existing: LoadedTable | None) -> Declaration:
+    """Return the declaration of a table that a statement may make, of a stream that is `existing` or of a new one.
 
-    Raises StreamExistsError if that is a table, and the errors of `judge_rest`.
+    Raises StreamExistsError if that is a table already. Sends nothing.
     """
-    if isinstance(existing, Unfinished):
-        return judge_rest(config, declared, existing)
     stream, settings = declared.stream, declared.settings
     if existing is not None and not (declared.adopt and is_adoptable(existing)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
@@ -83,11 +65,11 @@ def judge(config: ClientConfig, declared: Declaration, existing: LoadedTable | U
     if settings.routing_key_of_all is None and existing is None and not is_change_format(settings.format):
         # All events come after the property, and what writes here keeps to it.
         settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
-    return New(replace(declared, settings=settings), existing)
+    return replace(declared, settings=settings)
 
 
-def judge_rest(config: ClientConfig, declared: Declaration, unfinished: Unfinished) -> Rest:
-    """Judge whether a statement may complete a CREATE TABLE that was interrupted.
+def judge_rest(config: ClientConfig, declared: Declaration, unfinished: Unfinished) -> Declaration:
+    """Return the declaration of a table whose CREATE TABLE was interrupted, and which a statement may complete.
 
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
@@ -116,7 +98,7 @@ def judge_rest(config: ClientConfig, declared: Declaration, unfinished: Unfinish
         )
     if not mark.is_over:
         raise SchemaNotFoundError(describe_creation_in_progress(stream, mark))
-    return Rest(replace(declared, settings=settings), configuration)
+    return replace(declared, settings=settings)
 
 
 def describe_creation_in_progress(stream: Stream, mark: CreationMark) -> str:

@@ -38,7 +38,7 @@ from ..storage.spelling import find_address
 from ..tables import merged_tables, views
 from ..tables.stream_tables import describe, has_envelopes
 from .declaration import Declaration, declare
-from .judging import New, Rest, describe_creation_in_progress, judge, look_up
+from .judging import Unfinished, describe_creation_in_progress, judge_new, judge_rest, look_up
 from .new_key_value_table import check_name, create_entries, is_key_value_table
 
 
@@ -68,15 +68,18 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
         if is_key_value_table(properties):
             return create_entries(catalog, address, request)
         declared = declare(catalog, address, request)
-        judged = judge(catalog.pravega.config, declared, look_up(catalog, declared))
-        loaded = _make(catalog, judged) if isinstance(judged, New) else _make_rest(catalog, judged)
+        existing = look_up(catalog, declared)
+        if isinstance(existing, Unfinished):
+            rest = judge_rest(catalog.pravega.config, declared, existing)
+            loaded = _make_rest(catalog, rest, existing.configuration)
+        else:
+            loaded = _make(catalog, judge_new(declared, existing), existing)
         return describe(catalog, address, loaded)
 
 
-def _make(catalog: Catalog, new: New) -> LoadedTable:
-    """Make the stream and the schema of a table, or nothing."""
-    declared, existing, pravega = new.declared, new.found, catalog.pravega
-    stream, settings, text = declared.stream, declared.settings, declared.schema_text
+def _make(catalog: Catalog, declared: Declaration, existing: LoadedTable | None) -> LoadedTable:
+    """Make the schema of a table and its stream, unless that is `existing`, or nothing."""
+    pravega, stream, settings, text = catalog.pravega, declared.stream, declared.settings, declared.schema_text
     kept = make_stored_properties(settings, declared.comment)
     # Others have registered the schema of envelopes.
     registering = bool(declared.registry_format) and not (existing is not None and has_envelopes(existing))
@@ -104,10 +107,9 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     return _publish(catalog, stream)
 
 
-def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
-    """Complete a CREATE TABLE that was interrupted."""
-    declared, stream, configuration = rest.declared, rest.declared.stream, rest.configuration
-    mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
+def _make_rest(catalog: Catalog, declared: Declaration, configuration: StreamConfiguration) -> LoadedTable:
+    """Complete a CREATE TABLE that was interrupted, and has left its stream with this configuration."""
+    stream, mark = declared.stream, CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
         stored = make_stored_properties(declared.settings, declared.comment)
