@@ -163,9 +163,7 @@ def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) ->
 
 
 def _change_field(field: StructField, **new: Any) -> StructField:
-    kept: dict[str, Any] = {"name": field.name, "dataType": field.dataType, "nullable": field.nullable}
-    kept["metadata"] = field.metadata
-    return StructField(**(kept | new))
+    return StructField(**(vars(field) | new))
 
 
 def _find_place(columns: Sequence[EditedColumn], name: str) -> int:

@@ -205,25 +205,22 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
 
 
 def _check_adoption(existing: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
-    requested = KeyValueTableConfiguration(
-        partitions or existing.partitions, keys.primary_length, keys.secondary_length
-    )
-    if requested != existing:
-        lengths = [
-            f"{kind} keys of {format_count(has, 'byte')}, not {needed}"
-            for kind, has, needed in (
-                ("primary", existing.primary_key_length, requested.primary_key_length),
-                ("secondary", existing.secondary_key_length, requested.secondary_key_length),
-            )
-            if has != needed
-        ]
-        cures = ["declare keys of these lengths"] if lengths else []
-        if requested.partitions != existing.partitions:
-            lengths.append(f"{format_count(existing.partitions, 'partition')}, not {requested.partitions}")
-            cures.append(f"leave '{o.PARTITIONS.key}' out")
-        cure = " and ".join(cures)
+    differences = [
+        f"{kind} keys of {format_count(has, 'byte')}, not {needed}"
+        for kind, has, needed in (
+            ("primary", existing.primary_key_length, keys.primary_length),
+            ("secondary", existing.secondary_key_length, keys.secondary_length),
+        )
+        if has != needed
+    ]
+    cures = ["declare keys of these lengths"] if differences else []
+    if partitions not in (None, existing.partitions):
+        differences.append(f"{format_count(existing.partitions, 'partition')}, not {partitions}")
+        cures.append(f"leave '{o.PARTITIONS.key}' out")
+    if cure := " and ".join(cures):
+        listed = " and ".join(differences)
         raise errors.InvalidOptionError(
-            f"There is a key-value table of this name, which has {' and '.join(lengths)}. {cure[0].upper()}{cure[1:]}."
+            f"There is a key-value table of this name, which has {listed}. {cure[0].upper()}{cure[1:]}."
         )
 
 

@@ -325,8 +325,10 @@ def _find_to_stop(call: Call, queries: KeptQueries) -> KeptQuery:
     if "into" in call.arguments:
         named = call.name_table("into")
         into = f" into {catalog.named(*named.parts)}"
-        scope = resolve_scope(catalog, named.namespace)
-        queries_named = [kept for kept in queries_named if kept.scope == scope and _is_into(kept, named.name)]
+        target = resolve_scope(catalog, named.namespace), hyphenate(named.name)
+        queries_named = [
+            kept for kept in queries_named if (kept.scope, hyphenate(split_name(kept.definition.into)[-1])) == target
+        ]
     if not queries_named:
         names = ", ".join(f"'{other.name}'" for other in queries.all())
         raise errors.QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {names or 'none'}.")
@@ -337,10 +339,6 @@ def _find_to_stop(call: Call, queries: KeptQueries) -> KeptQuery:
             f"into => '{queries_named[0].definition.into}'."
         )
     return queries_named[0]
-
-
-def _is_into(kept: KeptQuery, table: str) -> bool:
-    return hyphenate(split_name(kept.definition.into)[-1]) == hyphenate(table)
 
 
 def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:

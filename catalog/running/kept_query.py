@@ -209,12 +209,9 @@ class KeptQueries:
 
     def find(self, name: str) -> list[KeptQuery]:
         """Return the queries of a name: several if a user has made one where another user could not see it."""
-
-        def read(scope: str) -> list[KeptQuery]:
-            kept = self.read(scope, name)
-            return [] if kept is None else [kept]
-
-        return self._search(read, self.scopes())
+        return self._search(
+            lambda scope: [kept for kept in [self.read(scope, name)] if kept is not None], self.scopes()
+        )
 
     def read(self, scope: str, name: str) -> KeptQuery | None:
         """Return the query that a scope has under a name. Raises PermissionDeniedError."""

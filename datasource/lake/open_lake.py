@@ -130,11 +130,6 @@ def _list_names(name: str, data_type: T.DataType) -> Iterator[str]:
         yield from _list_names(f"{name}.{part.name}", part.dataType)
 
 
-def look_again(opened: OpenTable) -> bool:
-    """Load the lake of a table again: it may have what was removed from the stream. Return whether there is one."""
-    return open_lake(opened) is not None
-
-
 def _load(opened: OpenTable, catalog: str, name: str) -> LakeTable | None:
     lake = load_lake(opened, catalog, name)
     if lake is None or lake.history is None:

@@ -158,7 +158,8 @@ class SliceDecoder:
         self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
         chosen = self._choose(window, first, last)
         if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
-            chosen = _keep_first_events(chosen, limit)
+            ids = None if chosen.ids is None else chosen.ids[:limit]
+            chosen = _ChosenEvents(chosen.events.part(0, limit), chosen.base, ids)
         return self._make_batches(chosen, self._decode(chosen))
 
     def convert(self, rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.RecordBatch]:
@@ -381,11 +382,6 @@ class SliceDecoder:
                 continue
             versions[ids == encoding_id] = version
         return pa.array(versions, pa.int32(), mask=versions < 0)
-
-
-def _keep_first_events(chosen: _ChosenEvents, count: int) -> _ChosenEvents:
-    ids = None if chosen.ids is None else chosen.ids[:count]
-    return _ChosenEvents(chosen.events.part(0, count), chosen.base, ids)
 
 
 def _keep_first_rows(decoded: _DecodedEvents, count: int) -> _DecodedEvents:

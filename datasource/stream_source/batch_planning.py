@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..lake.open_lake import look_again
+from ..lake.open_lake import open_lake
 from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.identity import StreamIdentity
 from ..positions.snapshot import EndCut, SegmentSlice, check_cut, check_order, measure_tail
@@ -59,7 +59,7 @@ class TableStream:
         self._pravega, self.table, self._options = opened.pravega, opened.table, opened.options
         self.stream, self.identity, self._required = opened.stream, identity, required
         self._in_stream, self._segments = segments, join_history(opened, segments)
-        self._find_head, self._look_again = partial(find_head, opened), partial(look_again, opened)
+        self._find_head, self._open_lake = partial(find_head, opened), partial(open_lake, opened)
         timeout = opened.options.get(o.TRANSACTION_TIMEOUT).total_seconds()
         self._log = CommitLog(opened.pravega, opened.stream, timeout=timeout)
         self.walk = make_walk(opened)
@@ -165,7 +165,7 @@ class TableStream:
     def _measure_frontier(self, measure: Callable[[], Frontier]) -> Frontier:
         """Measure a frontier, and again if the lake may have what is lost. Raises DataLossError for what is lost."""
         frontier = measure()
-        if frontier.lost and self._look_again():
+        if frontier.lost and self._open_lake() is not None:
             frontier = measure()
         self._check_lost(frontier)
         return frontier
