@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -65,18 +64,7 @@ _NAMES = {
 """The names that may stand for a stream cut, for error messages."""
 
 
-@dataclass(frozen=True)
-class Bound:
-    """Where a read begins or ends: a cut, None for an open end.
-
-    `about` says in words by which watermark it was found, if it stands for a time only approximately.
-    """
-
-    cut: StreamCut | None
-    about: str | None = None
-
-
-def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
+def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Point | None:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
     `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
@@ -86,18 +74,17 @@ def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay
     """
     option = _find_only(options, STARTS)
     if (start := options.get(o.START_STREAM_CUT)) == o.AT_CONSUMER or start.startswith(o.AT_GROUP):
-        return Bound(find_group_cut(pravega, stream, options))
+        return Point(find_group_cut(pravega, stream, options))
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        point = None if first == 1 else find_point_of_number(pravega, stream, first - 1, _show(options, option))
-        return _make_bound(point)
+        return None if first == 1 else find_point_of_number(pravega, stream, first - 1, _show(options, option))
     if option is o.START_TIMESTAMP:
         time = _read_microseconds(options, o.START_TIMESTAMP)
-        return _make_bound(find_point_before_time(pravega, stream, time, _show(options, option), delay))
-    return Bound(_read_named_cut(options, o.START_STREAM_CUT, stream))
+        return find_point_before_time(pravega, stream, time, _show(options, option), delay)
+    return _read_named_cut(options, o.START_STREAM_CUT, stream)
 
 
-def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Point | None:
     """Return where a read ends; None for the end of the stream.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
@@ -105,15 +92,11 @@ def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Boun
     option = _find_only(options, ENDS)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return _make_bound(find_point_of_number(pravega, stream, last, _show(options, option)))
+        return find_point_of_number(pravega, stream, last, _show(options, option))
     if option is o.END_TIMESTAMP:
         time = _read_microseconds(options, o.END_TIMESTAMP)
-        return _make_bound(find_point_of_time(pravega, stream, time, _show(options, option)))
-    return Bound(_read_named_cut(options, o.END_STREAM_CUT, stream))
-
-
-def _make_bound(point: Point | None) -> Bound:
-    return Bound(None) if point is None else Bound(point.cut, point.about)
+        return find_point_of_time(pravega, stream, time, _show(options, option))
+    return _read_named_cut(options, o.END_STREAM_CUT, stream)
 
 
 def _show(options: o.Options, option: o.Option[Any]) -> str:
@@ -154,7 +137,7 @@ def _is_removed(pravega: Pravega, head: StreamCut, cut: StreamCut) -> bool:
     return False
 
 
-def _read_named_cut(options: o.Options, option: o.Option[str], stream: Stream) -> StreamCut | None:
+def _read_named_cut(options: o.Options, option: o.Option[str], stream: Stream) -> Point | None:
     """Return the stream cut that an option names, of several that of a stream; None for an open end."""
     text = options.get(option)
     if text in _OPEN_ENDS:
@@ -163,7 +146,7 @@ def _read_named_cut(options: o.Options, option: o.Option[str], stream: Stream) -
         cuts = [StreamCut.from_text(each) for each in text.split(";")]
         own = [cut for cut in cuts if cut.stream == stream] or cuts
         if len(own) == 1:
-            return own[0]
+            return Point(own[0])
         raise InvalidOptionError(f"it has {len(cuts)} stream cuts; give one of stream {stream} among them")
     except InvalidOptionError as error:
         names = _NAMES[option.key]

@@ -26,7 +26,8 @@ from ..commit_log.log_table import HeadRow
 from ..lake.iceberg import LakeTable
 from ..lake.lake_columns import RAW
 from ..lake.open_lake import ONLY, check_defaults, open_lake
-from ..positions.bounds import Bound, find_end_as_of, find_end_bound, find_start_bound
+from ..positions.bounds import find_end_as_of, find_end_bound, find_start_bound
+from ..positions.points_in_time import Point
 from ..positions.snapshot import SegmentSlice, cut_slices, drop_empty, measure_segments, take_snapshot
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS, VERSION_COLUMNS
@@ -86,17 +87,17 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     lake = open_lake(opened)
     if (as_of := table.asked.as_of) is not None:
         history = None if lake is None else lake.history
-        end = Bound(find_end_as_of(pravega, table.stream, as_of, options, history), as_of.about)
+        end: Point | None = Point(find_end_as_of(pravega, table.stream, as_of, options, history), about=as_of.about)
     else:
         end = find_end_bound(pravega, table.stream, options)
-    measured = _measure(opened, start.cut, end.cut, lake)
-    about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
+    measured = _measure(opened, None if start is None else start.cut, None if end is None else end.cut, lake)
+    about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound and bound.about is not None}
     if earlier is not None:
         slices = cut_slices(measured.slices, earlier.tail)
-        return Measured(slices, about=about, to_tail=end.cut is None, ends=earlier.tail, lake=lake)
-    if start.cut is None and end.cut is None:
+        return Measured(slices, about=about, to_tail=end is None, ends=earlier.tail, lake=lake)
+    if start is None and end is None:
         return measured
-    return Measured(measured.slices, about=about, to_tail=end.cut is None, lake=lake)
+    return Measured(measured.slices, about=about, to_tail=end is None, lake=lake)
 
 
 def measure_slices(

@@ -79,9 +79,9 @@ class TableStream:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._options, self.stream
         bound = find_start_bound(self._pravega, stream, options, self.table.event_time_delay)
-        if bound.about is not None:
+        if bound is not None and bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
-        cut = bound.cut
+        cut = None if bound is None else bound.cut
         end = self._end_bound()
         if options.get(o.START_STREAM_CUT) == "latest":
             cut = self._tail()
@@ -233,12 +233,12 @@ class TableStream:
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self.stream
-        cut = find_end_bound(self._pravega, stream, self._options).cut
-        if cut is None:
+        bound = find_end_bound(self._pravega, stream, self._options)
+        if bound is None:
             return None
-        check_cut(self._pravega, stream, "end-stream-cut", cut)
-        before, _ = self._pravega.controller.list_segments_between(StreamCut(stream, {}), cut)
-        return EndCut(stream, cut.positions, frozenset(before))
+        check_cut(self._pravega, stream, "end-stream-cut", bound.cut)
+        before, _ = self._pravega.controller.list_segments_between(StreamCut(stream, {}), bound.cut)
+        return EndCut(stream, bound.cut.positions, frozenset(before))
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
