@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
+from math import inf
 from time import monotonic
 from typing import TypeAlias
 
@@ -177,10 +178,11 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
 
     def _read_pages(self, pravega: Pravega, partition: KeyPartition, values: bool) -> Iterator[_Page]:
         entries = open_entries(pravega, self.plan.table)
-        time = _LookupTime(self.plan, len(partition.keys))
+        time = self.plan.lookup_time
+        end = inf if time is None else monotonic() + time.total_seconds()
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
             page_keys = partition.keys[at : at + MAX_READ_KEYS]
-            with time.limited():
+            with _limit_lookups(self.plan, len(partition.keys), end):
                 looked_up = entries.get_many(page_keys)
             entries_of_page = [(key, entry.value) for key, entry in zip(page_keys, looked_up, strict=True) if entry]
             yield [key for key, _ in entries_of_page], [value for _, value in entries_of_page]
@@ -208,34 +210,22 @@ def _count_pages(pages: Iterator[_Page]) -> Iterator[tuple[_Page, Counts]]:
         slices = 0
 
 
-class _LookupTime:
-    """The time that a task has to look up its keys."""
-
-    def __init__(self, plan: EntryScanPlan, keys: int) -> None:
-        self._plan, self._keys = plan, keys
-        self._end = None if plan.lookup_time is None else monotonic() + plan.lookup_time.total_seconds()
-
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Limit the requests of the body to the time that is left. Raises ServerTimeoutError if there is none."""
-        if self._end is None:
+@contextmanager
+def _limit_lookups(plan: EntryScanPlan, keys: int, end: float) -> Iterator[None]:
+    """Limit the requests of the body to the time until `end`. Raises ServerTimeoutError if there is too little."""
+    try:
+        if (left := end - monotonic()) <= 0:
+            raise errors.ServerTimeoutError("no time was left for the others")
+        with limit_retries(left):
             yield
-            return
-        if (left := self._end - monotonic()) <= 0:
-            raise self._over("")
-        try:
-            with limit_retries(left):
-                yield
-        except (errors.ServerUnavailableError, errors.ServerTimeoutError) as error:
-            raise self._over(f": {error.message}") from None
-
-    def _over(self, reason: str) -> errors.ServerTimeoutError:
-        assert self._plan.lookup_time is not None
-        return errors.ServerTimeoutError(
-            f"Key-value table {self._plan.table.stream}: the {self._keys} keys of a task were not all looked up in "
-            f"'{o.LOOKUP_KEYS_TIMEOUT.key}'='{self._plan.lookup_time.total_seconds():g}s'{reason}. Set it higher, make "
-            "the micro-batches smaller, or look whether the servers are overloaded"
-        )
+    except (errors.ServerUnavailableError, errors.ServerTimeoutError) as error:
+        if plan.lookup_time is None:
+            raise
+        raise errors.ServerTimeoutError(
+            f"Key-value table {plan.table.stream}: the {keys} keys of a task were not all looked up in "
+            f"'{o.LOOKUP_KEYS_TIMEOUT.key}'='{plan.lookup_time.total_seconds():g}s': {error.message}. Set it higher, "
+            "make the micro-batches smaller, or look whether the servers are overloaded"
+        ) from None
 
 
 class _Rows:
