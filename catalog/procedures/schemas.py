@@ -10,7 +10,6 @@ from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
 from pyspark_pravega import errors
 from pyspark_pravega.client.registry.registry_types import (
-    Compatibility,
     SchemaInfo,
     SchemaVersion,
     VersionInfo,
@@ -61,10 +60,21 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
     registered = registry.find_version(stream.name, schema)
     reason = None
     if registered is None:
+        loaded = load_if_table(catalog, stream)
         older = [version for version in versions if version.version.type == type]
-        reason = _judge_by_table(catalog, stream, columns) or _judge_by_policy(
-            registry, stream, schema, group.compatibility, older, columns
-        )
+        try:
+            if loaded is not None and not is_change_format(loaded.table.format):
+                _check_table(catalog, loaded, columns)
+            if not is_judged_by_registry(group.format):
+                check_compatible(
+                    group.compatibility, [format.spark_schema(version.schema.text) for version in older], columns
+                )
+            elif not registry.validate(stream.name, schema):
+                raise errors.IncompatibleSchemaError(
+                    f"the policy '{policy}' of its schema group does not allow it after the existing versions"
+                )
+        except (errors.InvalidOptionError, errors.IncompatibleSchemaError) as error:
+            reason = error.message
     return _Judgement(schema, registered, policy, reason)
 
 
@@ -82,42 +92,14 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
     )
 
 
-def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
-    """Return what in the properties of a table does not fit the columns, None if everything fits."""
-    loaded = load_if_table(catalog, stream)
-    if loaded is None or is_change_format(loaded.table.format):
-        return None
+def _check_table(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
+    """Raise IncompatibleSchemaError or InvalidOptionError if a table's properties do not fit the columns."""
     if loaded.table.has_one_version:
-        return (
+        raise errors.IncompatibleSchemaError(
             "with 'framing'='none' the table's events do not say which version of the schema they were written with, "
             "so there can be only one version"
         )
-    try:
-        check_settings(catalog, loaded, columns)
-    except errors.InvalidOptionError as error:
-        return error.message
-    return None
-
-
-def _judge_by_policy(
-    registry: SchemaRegistry,
-    stream: Stream,
-    schema: SchemaInfo,
-    policy: Compatibility,
-    older: Sequence[SchemaVersion],
-    columns: StructType,
-) -> str | None:
-    """Return why the group's policy does not allow a version, None if it does. The registry does not judge JSON."""
-    if not is_judged_by_registry(schema.format):
-        format = find_registry_format(schema.format)
-        try:
-            check_compatible(policy, [format.spark_schema(version.schema.text) for version in older], columns)
-        except errors.IncompatibleSchemaError as error:
-            return error.message
-        return None
-    if registry.validate(stream.name, schema):
-        return None
-    return f"the policy '{show_policy(policy)}' of its schema group does not allow it after the existing versions"
+    check_settings(catalog, loaded, columns)
 
 
 def _open_registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
