@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyspark.sql.types as T
 
 from pyspark_pravega.errors import InvalidSchemaError
@@ -43,6 +42,8 @@ PROMOTED: dict[str, tuple[str, ...]] = {
 """The writer's types that a reader's type accepts."""
 _PLAIN = ("plain",)
 """For the native decoder: the writer's type and the Arrow type say all."""
+_NONE: frozenset[type] = frozenset()
+"""The kinds of a column whose values are converted one by one."""
 
 
 def make_leaf_column(writer: Scalar, reader: Scalar, data_type: T.DataType, path: str) -> Column:
@@ -201,29 +202,23 @@ def decode_text(value: bytes) -> str:
 
 
 def _make_uuid(path: str, data_type: T.DataType) -> Column:
-    return Leaf(path, pa.string(), lambda value: str(uuid.UUID(bytes=value)), kinds=frozenset(), native=("uuid",))
+    return Leaf(path, pa.string(), lambda value: str(uuid.UUID(bytes=value)), kinds=_NONE, native=("uuid",))
 
 
 def _make_moment(path: str, data_type: T.DataType, unit: int) -> Column:
     """Return a column of days, or of timestamps in a unit of microseconds, in the years 0001 to 9999."""
     arrow_type = find_arrow_type(data_type)
     is_date = pa.types.is_date(arrow_type)
-    stored, what = (pa.int32(), "date") if is_date else (pa.int64(), "timestamp")
+    what = "date" if is_date else "timestamp"
     first, last = (scalars.FIRST_DAY, scalars.LAST_DAY) if is_date else (scalars.FIRST_MICROS, scalars.LAST_MICROS)
     counted = "days" if is_date else "milliseconds" if unit > 1 else "microseconds"
-
-    def count(values: Sequence[int | None]) -> pa.Array:
-        array = pa.array(values, stored)
-        return array if unit == 1 else pc.multiply_checked(array, unit)
 
     def convert_one(value: int) -> int:
         if not first <= value * unit <= last:
             raise Misfit(f"the {what} of {value} {counted} since 1970 is outside the years 0001 to 9999")
         return value * unit
 
-    return scalars.make_moment_column(
-        path, arrow_type, convert_one, count, native=("days",) if is_date else ("moment", unit)
-    )
+    return Leaf(path, arrow_type, convert_one, kinds=_NONE, native=("days",) if is_date else ("moment", unit))
 
 
 def _make_time(path: str, data_type: T.DataType, unit: int) -> Column:
@@ -232,14 +227,8 @@ def _make_time(path: str, data_type: T.DataType, unit: int) -> Column:
 
 def _make_decimal(path: str, data_type: T.DecimalType, written_scale: int) -> Column:
     precision, scale = data_type.precision, data_type.scale
-    arrow_type = pa.decimal128(precision, scale)
-
-    def convert_all(values: Sequence[bytes | None]) -> pa.Array:
-        numbers = scalars.convert_unscaled(values, written_scale)
-        return numbers.cast(arrow_type) if scale <= written_scale else scalars.cast_to_decimal(numbers, arrow_type)
-
     exact = partial(scalars.parse_unscaled, written_scale=written_scale, precision=precision, scale=scale)
-    return Leaf(path, arrow_type, exact, fast=convert_all, native=("decimal", written_scale))
+    return Leaf(path, pa.decimal128(precision, scale), exact, kinds=_NONE, native=("decimal", written_scale))
 
 
 def resolve_symbols(writer: avro.Enum, reader: Scalar) -> list[str | None]:
@@ -265,15 +254,5 @@ def make_symbol_finder(writer: avro.Enum, reader: Scalar) -> Callable[[int], str
 def _make_enum(writer: Scalar, reader: Scalar, path: str) -> Column:
     """Return a column that reads symbols by number."""
     assert isinstance(writer, avro.Enum)
-    symbols = resolve_symbols(writer, reader)
-    texts = pa.array(symbols, pa.string())
-
-    def convert_all(values: Sequence[int | None]) -> pa.Array:
-        numbers = pa.array(values, pa.int32())
-        values_of_enum = texts.take(numbers)
-        if values_of_enum.null_count != numbers.null_count:
-            raise ValueError
-        return values_of_enum
-
-    exact = make_symbol_finder(writer, reader)
-    return Leaf(path, pa.string(), exact, fast=convert_all, native=("enum", symbols))
+    native = ("enum", resolve_symbols(writer, reader))
+    return Leaf(path, pa.string(), make_symbol_finder(writer, reader), kinds=_NONE, native=native)

@@ -293,19 +293,6 @@ def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int)
     return parse_decimal(f"{number}E-{written_scale}", precision, scale)
 
 
-def convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
-    """Convert unscaled numbers. Raises OverflowError for more than 16 bytes, ArrowInvalid for more than 38 digits."""
-    numbers = b"".join(
-        [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
-    )
-    validity = None
-    if None in values:
-        validity = pa.array([value is not None for value in values]).buffers()[1]
-    array = pa.Array.from_buffers(pa.decimal128(38, scale), len(values), [validity, pa.py_buffer(numbers)])
-    array.validate(full=True)
-    return array
-
-
 def convert_decimal_texts(texts: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
     """Convert the texts of decimals. Raises ValueError for what Arrow does not convert, or not exactly."""
     # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
@@ -316,15 +303,10 @@ def convert_decimal_texts(texts: Sequence[str | None], arrow_type: pa.DataType) 
     strings = pa.array(texts, pa.string())
     if pc.any(pc.match_substring_regex(strings, "[^-+.0-9]")).as_py():
         raise ValueError
-    return strings.cast(arrow_type) if longest + arrow_type.scale <= 38 else cast_to_decimal(strings, arrow_type)
-
-
-def cast_to_decimal(numbers: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Cast texts or decimals. Raises ArrowInvalid for one that does not fit, or not exactly.
-
-    Arrow's own cast makes another number of one that gets more digits behind the point than 128 bits hold.
-    """
-    return numbers.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
+    if longest + arrow_type.scale > 38:
+        # With more digits behind the point than 128 bits hold, Arrow would make another number of it.
+        strings = strings.cast(pa.decimal256(76, arrow_type.scale))
+    return strings.cast(arrow_type)
 
 
 def convert_floats(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
