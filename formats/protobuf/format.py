@@ -31,7 +31,7 @@ from ..core.spark_types import fit_rows
 from ..core.writing import BINARY, BatchEncoder, make_constant, make_row_error
 from .message_types import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
-from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_writer
+from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_converters
 
 _DEEPEST = 100
 """Most levels of nested messages for Protobuf's readers, in this library and in Java."""
@@ -162,7 +162,7 @@ class _MessageReader(PayloadReader):
         self._parse = find_message_class(message).FromString
         self._framed = framed
         self._types = [field.type for field in schema]
-        self._getters = [make_getter(find_field(message, column), column.dataType) for column in struct.fields]
+        self._getters = [make_converters(find_field(message, column), column.dataType)[0] for column in struct.fields]
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         nothing = [None] * len(self._getters)
@@ -217,7 +217,11 @@ class ProtobufEncoder(BatchEncoder):
         self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._writers = [
-            (column.name, fitted[column.name].nullable, make_writer(find_field(message, column), column.dataType))
+            (
+                column.name,
+                fitted[column.name].nullable,
+                make_converters(find_field(message, column), column.dataType)[1],
+            )
             for column in struct.fields
         ]
 

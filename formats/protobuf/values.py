@@ -85,6 +85,7 @@ def _check_strings(message: Any) -> None:
 FromMessage = Callable[[Any], Any]
 ToMessage = Callable[[Any], Any]
 """Turns a value that is not null into what the constructor of a message takes, or raises ValueError or TypeError."""
+Converters = tuple[FromMessage, ToMessage]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
@@ -98,43 +99,56 @@ def find_field(message: Descriptor, column: StructField) -> FieldDescriptor:
     return field
 
 
-def make_getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return a reader of a field of a message, which returns None for an unset field."""
+def make_converters(field: FieldDescriptor, data_type: DataType) -> Converters:
+    """Return a reader of a field of a message, which returns None for an unset field, and a writer of its values."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
         key, value = find_entry_fields(field)
-        of_key, of_value = _make_reader(key, data_type.keyType), _make_reader(value, data_type.valueType)
-        return lambda message: [(of_key(k), of_value(v)) for k, v in getattr(message, name).items()]
+        read_key, write_key = _make_value_converters(key, data_type.keyType)
+        read_value, write_value = _make_value_converters(value, data_type.valueType)
+        return (
+            lambda message: [(read_key(k), read_value(v)) for k, v in getattr(message, name).items()],
+            lambda pairs: {write_key(k): write_value(_refuse_null(v)) for k, v in pairs},
+        )
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
-        read = _make_reader(field, data_type.elementType)
-        return lambda message: [read(value) for value in getattr(message, name)]
-    read = _make_reader(field, data_type)
+        read, write = _make_value_converters(field, data_type.elementType)
+        return (
+            lambda message: [read(value) for value in getattr(message, name)],
+            lambda values: [write(_refuse_null(value)) for value in values],
+        )
+    read, write = _make_value_converters(field, data_type)
     if not field.has_presence:
-        return lambda message: read(getattr(message, name))
-    return lambda message: read(getattr(message, name)) if message.HasField(name) else None
+        return lambda message: read(getattr(message, name)), write
+    return lambda message: read(getattr(message, name)) if message.HasField(name) else None, write
 
 
-def _make_reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return a reader of one value of the field's type."""
+def _make_value_converters(field: FieldDescriptor, data_type: DataType) -> Converters:
+    """Return a reader and a writer of one value of the field's type."""
     message = field.message_type
     if message is None:
         if field.enum_type is not None:
-            return _make_enum_namer(field.enum_type)
+            return _make_enum_namer(field.enum_type), _make_enum_writer(field.enum_type)
         if field.type == FieldDescriptor.TYPE_STRING:
-            return check_text
-        return Decimal if isinstance(data_type, DecimalType) else _keep
+            return check_text, _keep
+        return (Decimal, int) if isinstance(data_type, DecimalType) else (_keep, _keep)
     if message.full_name == TIMESTAMP:
-        return _read_micros
+        return _read_micros, _write_timestamp
     if message.full_name in WRAPPERS:
-        read = _make_reader(message.fields_by_name["value"], data_type)
-        return lambda value: read(value.value)
+        read, write = _make_value_converters(message.fields_by_name["value"], data_type)
+        return lambda value: read(value.value), lambda value: {"value": write(value)}
     if isinstance(data_type, StringType):
-        return write_json_text
+        message_class = find_message_class(message)
+        return write_json_text, lambda text: fill_from_json(message_class(), text)
     assert isinstance(data_type, StructType)
-    members = [(column.name, make_getter(find_field(message, column), column.dataType)) for column in data_type.fields]
-    return lambda value: {name: get(value) for name, get in members}
+    members = [
+        (column.name, *make_converters(find_field(message, column), column.dataType)) for column in data_type.fields
+    ]
+    return (
+        lambda value: {name: get(value) for name, get, _ in members},
+        lambda value: {name: write(value[name]) for name, _, write in members if value[name] is not None},
+    )
 
 
 def _keep(value: Any) -> Any:
@@ -183,44 +197,10 @@ def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
             yield from iterate_missing_fields(content, f"{here}.")
 
 
-def make_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return a writer of a field of a message."""
-    if is_map(field):
-        assert isinstance(data_type, MapType)
-        key, value = find_entry_fields(field)
-        of_key, of_value = _make_value_writer(key, data_type.keyType), _make_value_writer(value, data_type.valueType)
-        return lambda pairs: {of_key(k): of_value(_refuse_null(v)) for k, v in pairs}
-    if is_repeated(field):
-        assert isinstance(data_type, ArrayType)
-        write = _make_value_writer(field, data_type.elementType)
-        return lambda values: [write(_refuse_null(value)) for value in values]
-    return _make_value_writer(field, data_type)
-
-
 def _refuse_null(value: Any) -> Any:
     if value is None:
         raise ValueError("null in an array or a map, which Protobuf does not have; filter such elements out")
     return value
-
-
-def _make_value_writer(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return a writer of one value of the field's type."""
-    message = field.message_type
-    if message is None:
-        if field.enum_type is not None:
-            return _make_enum_writer(field.enum_type)
-        return int if isinstance(data_type, DecimalType) else _keep
-    if message.full_name == TIMESTAMP:
-        return _write_timestamp
-    if message.full_name in WRAPPERS:
-        write = _make_value_writer(message.fields_by_name["value"], data_type)
-        return lambda value: {"value": write(value)}
-    if isinstance(data_type, StringType):
-        message_class = find_message_class(message)
-        return lambda text: fill_from_json(message_class(), text)
-    assert isinstance(data_type, StructType)
-    members = [(column.name, make_writer(find_field(message, column), column.dataType)) for column in data_type.fields]
-    return lambda value: {name: write(value[name]) for name, write in members if value[name] is not None}
 
 
 def _make_enum_writer(enum: EnumDescriptor) -> ToMessage:
