@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pyspark_pravega import native
 
+from .core.arrow_types import restore_order
 from .core.batches import PIECE_EVENTS, PayloadReader
 from .core.columns import Problems
 from .core.events import EventBuffer, EventPositions
@@ -72,36 +73,27 @@ class NativeReader(PayloadReader):
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted
-        return merge_with_reference(
-            accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems
-        )
+        positions = np.delete(np.arange(len(payloads)), np.frombuffer(unread, np.int64))
+        return read_rest([accepted], [positions], self._reference, payloads, padded, problems)
 
 
-def merge_with_reference(
-    accepted: list[pa.Array],
-    positions: EventPositions,
+def read_rest(
+    parts: list[list[pa.Array]],
+    positions: list[EventPositions],
     reference: PayloadReader,
     payloads: EventBuffer,
     padded: bool,
     problems: Problems,
 ) -> list[pa.Array]:
-    """Merge the columns of the accepted payloads with those that the reference reads, in the order of the payloads.
+    """Return the columns of all payloads, in their order. The reference reads those that are in none of the parts.
 
-    `positions` are those of the payloads that the native decoder did not accept.
+    `positions` are those of the payloads in each part.
     """
-    others = []
-    for begin in range(0, len(positions), PIECE_EVENTS):
-        here, part_problems = positions[begin : begin + PIECE_EVENTS], Problems()
-        others.append(reference.arrays(payloads.take(here), padded, part_problems))
+    rest = np.delete(np.arange(len(payloads)), np.concatenate(positions))
+    for begin in range(0, len(rest), PIECE_EVENTS):
+        here, part_problems = rest[begin : begin + PIECE_EVENTS], Problems()
+        parts.append(reference.arrays(payloads.take(here), padded, part_problems))
+        positions.append(here)
         for position, reason in part_problems.reasons.items():
             problems.add(int(here[position]), reason)
-    is_read = np.ones(len(payloads), np.bool_)
-    is_read[positions] = False
-    order = np.empty(len(payloads), np.int64)
-    order[is_read] = np.arange(len(payloads) - len(positions))
-    order[positions] = np.arange(len(payloads) - len(positions), len(payloads))
-    indices = pa.array(order)
-    return [
-        pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
-        for column, ours in enumerate(accepted)
-    ]
+    return parts[0] if len(parts) == 1 else restore_order(parts, positions)

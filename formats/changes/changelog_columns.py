@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from ..core.arrow_types import arrow_schema, replace_char_types
+from ..core.arrow_types import arrow_schema, replace_char_types, restore_order
 from ..core.batches import PayloadReader, read_each
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.events import EventBuffer
@@ -204,10 +204,9 @@ class ChangeColumns:
         for kind in [*distinct, None]:
             here = np.flatnonzero([other == kind for other in kinds])
             chosen = [images[number] for number in here.tolist()]
-            parts.append(self.image(name, kind).build(chosen, rows[here], problems))
+            parts.append([self.image(name, kind).build(chosen, rows[here], problems)])
             positions.append(here)
-        order = np.argsort(np.concatenate(positions), kind="stable")
-        return pa.concat_arrays(parts).take(pa.array(order))
+        return restore_order(parts, positions)[0]
 
     def image(self, name: str, kind: Hashable) -> StructColumn:
         """Return the column that reads an image of changes from a kind of source; it is empty if it is not wanted."""

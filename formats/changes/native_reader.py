@@ -22,7 +22,7 @@ from ..core.arrow_types import make_array
 from ..core.batches import PayloadReader
 from ..core.columns import Column, Leaf, Problems, StructColumn, StructMember
 from ..core.events import EventBuffer, EventPositions
-from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Unplanned, make_natively, merge_with_reference
+from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Unplanned, make_natively, read_rest
 from .changelog_columns import IMAGES, ChangeColumns, ChangeReader
 from .feed import CREATE, MARKS, OPERATIONS, READ, READ_BY_SNAPSHOT, UPSERTS
 from .placeholders import PlaceholderSearch
@@ -176,16 +176,7 @@ class _NativeReader(PayloadReader):
                 positions.append(here[chosen])
         if not parts:
             return self._reference.arrays(payloads, padded, problems)
-        arrays = parts[0]
-        if len(parts) > 1:
-            order = make_array(np.argsort(np.concatenate(positions), kind="stable"))
-            arrays = [pa.concat_arrays(column).take(order) for column in zip(*parts, strict=True)]
-        is_read = np.zeros(len(payloads), np.bool_)
-        is_read[np.concatenate(positions)] = True
-        rest: EventPositions = np.flatnonzero(~is_read)
-        if not len(rest):
-            return arrays
-        return merge_with_reference(arrays, rest, self._reference, payloads, padded, problems)
+        return read_rest(parts, positions, self._reference, payloads, padded, problems)
 
     def _read(
         self, envelopes: NativeEnvelopes, events: EventBuffer, padded: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -57,3 +58,11 @@ def make_array(numbers: npt.NDArray[np.int64]) -> pa.Array:
     """
     whole = np.ascontiguousarray(numbers, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
+
+
+def restore_order(parts: Sequence[Sequence[pa.Array]], positions: Sequence[npt.NDArray[np.int64]]) -> list[pa.Array]:
+    """Join the columns of several parts, whose rows have these positions in the whole, in the order of positions."""
+    everything = np.concatenate(positions)
+    order = np.empty(len(everything), np.int64)
+    order[everything] = np.arange(len(everything))
+    return [pa.concat_arrays(column).take(make_array(order)) for column in zip(*parts, strict=True)]

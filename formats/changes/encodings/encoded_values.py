@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from ...core import columns
-from ...core.arrow_types import find_arrow_type
+from ...core.arrow_types import find_arrow_type, restore_order
 from ...core.columns import Column, Problems, Rows
 from ...core.spark_visitor import join_path
 from .kafka_connect_schema import FieldSchema
@@ -136,11 +136,10 @@ class _EntriesColumn(columns.MapColumn):
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
         if self.of_text is None or not texts.any():
             return self._build_maps(values, rows, problems)
-        order = np.argsort(texts, kind="stable")
-        parts = []
-        for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
-            parts.append(column._build_maps([values[number] for number in places.tolist()], rows[places], problems))
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
+        parts, positions = [], [np.flatnonzero(~texts), np.flatnonzero(texts)]
+        for column, here in zip((self, self.of_text), positions, strict=True):
+            parts.append([column._build_maps([values[number] for number in here.tolist()], rows[here], problems)])
+        return restore_order(parts, positions)[0]
 
     def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         values = [_parse_object(value) for value in values]
