@@ -6,7 +6,6 @@ Null is written as null. If another program's schema does not allow null, the pr
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import StrEnum, auto
 from typing import Any
 
@@ -124,24 +123,14 @@ class _Object(plain_cells.JsonCells):
         return columns
 
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
-        values = self.values(array, rows)
-        if any(value.null_count for value in values) or not values:
-            return self._join_some_parts(values, len(array))
         parts: list[Any] = []
+        values = self.values(array, rows)
         for (begin, _, _), column in zip(self._members, values, strict=True):
-            parts += [begin, column]
-        return [*parts, make_constant(b"}")]
-
-    def _join_some_parts(self, values: Sequence[Any], count: int) -> list[Any]:
-        """Return the parts of objects with members left out. The first member that is there has no comma."""
-        parts: list[Any] = [make_constant(b"{")]
-        begun = np.zeros(count, bool)
-        for (begin, _, _), column in zip(self._members, values, strict=True):
-            name = begin.as_py()[1:]
-            names = pc.if_else(pa.array(begun), make_constant(b"," + name), make_constant(name))
-            member = join_parts([names, column], count)
-            parts.append(member.fill_null(_NOTHING) if member.null_count else member)
-            begun |= column.is_valid().to_numpy(zero_copy_only=False)
+            member = [begin, column]
+            parts += [join_parts(member, len(array)).fill_null(_NOTHING)] if column.null_count else member
+        if any(value.null_count for value in values) or not values:
+            # The first member that is there has no comma before it.
+            parts = [pc.binary_replace_slice(join_parts(parts, len(array)), 0, 1, b"{")]
         return [*parts, make_constant(b"}")]
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
