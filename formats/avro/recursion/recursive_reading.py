@@ -78,7 +78,8 @@ class _Resolution:
             case (avro.Array(), avro.Array()):
                 return _make_array_step(writer, self.value(writer.items, reader.items, join_path(path, "element")))
             case (avro.Map(), avro.Map()):
-                return _make_map_step(self.value(writer.values, reader.values, join_path(path, "value")))
+                item = self.value(writer.values, reader.values, join_path(path, "value"))
+                return _make_block_step(item, keyed=True)
         scalar = (avro.Primitive, avro.Fixed, avro.Enum)
         if isinstance(writer, scalar) and isinstance(reader, scalar):
             return binary.make_converting_reader(
@@ -159,36 +160,28 @@ def _make_array_step(node: avro.Array, item: _Step) -> _Step:
     if avro.is_weightless(node.items):
         # All elements are equal.
         return binary.make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
+    return _make_block_step(item, keyed=False)
+
+
+def _make_block_step(item: _Step, *, keyed: bool) -> _Step:
+    """Return a step that reads blocks of items, up to the empty block, as a list; `keyed`: of entries, as a dict."""
 
     def take_step(data: bytes, at: int) -> Any:
+        keys: list[str] = []
         values: list[Any] = []
         while True:
             count, at = binary.read_bounded_block(data, at)
             if count == 0:
-                return values, at
+                return dict(zip(keys, values, strict=True)) if keyed else values, at
             for _ in range(count):
+                if keyed:
+                    key, at = binary.read_bytes(data, at)
+                    keys.append(decode_text(key))
                 part = item(data, at)
                 if type(part) is not tuple:
                     part = yield part
                 value, at = part
                 values.append(value)
-
-    return take_step
-
-
-def _make_map_step(item: _Step) -> _Step:
-    def take_step(data: bytes, at: int) -> Any:
-        values: dict[str, Any] = {}
-        while True:
-            count, at = binary.read_bounded_block(data, at)
-            if count == 0:
-                return values, at
-            for _ in range(count):
-                key, at = binary.read_bytes(data, at)
-                value = item(data, at)
-                if type(value) is not tuple:
-                    value = yield value
-                values[decode_text(key)], at = value
 
     return take_step
 
