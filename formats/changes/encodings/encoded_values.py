@@ -39,15 +39,7 @@ def make_image_column(struct: StructType, path: str, schema: FieldSchema | None,
         declared = rules.unit_by_column.get(field.name)
         cell = Cell(field.dataType, join_path(path, field.name), fields.get(field.name), rules, declared)
         members.append(columns.StructMember(field.name, _make_column(cell), True))
-    return _Image(path, find_arrow_type(struct), members, dict)
-
-
-class _Image(columns.StructColumn):
-    """Builds a struct whose members may be missing: events lack columns that were added later."""
-
-    def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        keys = [member.key for member in self.members]
-        return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
+    return columns.StructColumn(path, find_arrow_type(struct), members, dict)
 
 
 def _make_column(cell: Cell) -> Column:
@@ -93,7 +85,7 @@ def _make_entries(cell: Cell, keys: FieldSchema | None, values: FieldSchema | No
 def _make_struct(cell: Cell) -> Column:
     assert isinstance(cell.data_type, StructType)
     members = [columns.StructMember(field.name, _make_member(cell, field), True) for field in cell.data_type.fields]
-    return _Image(cell.path, find_arrow_type(cell.data_type), members, dict)
+    return columns.StructColumn(cell.path, find_arrow_type(cell.data_type), members, dict)
 
 
 def _make_member(cell: Cell, field: StructField) -> Column:
