@@ -205,17 +205,6 @@ def _make_fixed_reader(size: int) -> Reader:
 
 def make_record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
     """Return a reader for fields in the writer's order. Fields marked true go into the list of values."""
-    if all(is_wanted for _, is_wanted in steps):
-        readers = [reader for reader, _ in steps]
-
-        def read_all(data: bytes, at: int) -> tuple[list[Any], int]:
-            values = []
-            for reader in readers:
-                value, at = reader(data, at)
-                values.append(value)
-            return values, at
-
-        return read_all
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         values = []
