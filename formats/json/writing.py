@@ -18,7 +18,7 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import replace_char_types
 from ..core.format import Layout
-from ..core.spark_types import ROOT_COLUMN, fit_rows
+from ..core.spark_types import KEY, ROOT_COLUMN, fit_rows, list_fields
 from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
@@ -137,48 +137,36 @@ class _Object(plain_cells.JsonCells):
         return join_parts(self.parts(array, rows), len(array))
 
 
-class _Array(plain_cells.JsonCells):
-    def __init__(self, path: str, array: T.ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
+class _Items(plain_cells.JsonCells):
+    """Writes lists as arrays, and maps as objects."""
+
+    def __init__(
+        self, path: str, data_type: T.ArrayType | T.MapType, timestamps: str, node: model.Node | None, level: int
+    ) -> None:
         super().__init__(path)
-        items = model.find_part(node, "element")
-        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, items, level + 1)
-        self._nullable = _can_take_null(array.containsNull, items, self._element)
+        *keys, item = list_fields(data_type)
+        part = model.find_part(node, item.name)
+        self._key = plain_cells.LeafCells(join_path(path, KEY), plain_cells.write_strings) if keys else None
+        self._item = make_cells(item.dataType, join_path(path, item.name), timestamps, part, level + 1)
+        self._nullable = item.nullable and (part is None or part.takes_null)
+        if item.nullable and not self._nullable:
+            self._item.no_null = _NO_NULL
 
     def plan(self, level: int) -> Spec:
-        return {"list": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._element, level)}
+        item = _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._item, level)
+        return {"list" if self._key is None else "map": item}
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        offsets, elements = find_list_bounds(array)
-        cells = self._element.cells_or_null(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
-        return join_parts([make_constant(b"["), join_lists(cells, offsets, b","), make_constant(b"]")], len(array))
-
-
-class _Map(plain_cells.JsonCells):
-    def __init__(self, path: str, map_type: T.MapType, timestamps: str, node: model.Node | None, level: int) -> None:
-        super().__init__(path)
-        values = model.find_part(node, "value")
-        self._key = plain_cells.LeafCells(join_path(path, "key"), plain_cells.write_strings)
-        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, values, level + 1)
-        self._nullable = _can_take_null(map_type.valueContainsNull, values, self._value)
-
-    def plan(self, level: int) -> Spec:
-        return {"map": _plan_member("", Nulls.WRITTEN if self._nullable else Nulls.REFUSED, self._value, level)}
-
-    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        offsets, entries = find_list_bounds(array)
-        keys, values = entries.flatten()
+        offsets, items = find_list_bounds(array)
         owners = np.repeat(rows, np.diff(offsets))
-        cells = self._value.cells_or_null(values, owners, self._nullable)
-        pairs = join_parts([self._key.write_present(keys, owners), make_constant(b":"), cells], len(entries))
-        return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
-
-
-def _can_take_null(nullable: bool, node: model.Node | None, cells: plain_cells.JsonCells) -> bool:
-    """Return whether elements may be null, by their type and by their schema."""
-    if nullable and node is not None and not node.takes_null:
-        cells.no_null = _NO_NULL
-        return False
-    return nullable
+        if self._key is None:
+            begin, end, cells = b"[", b"]", self._item.cells_or_null(items, owners, self._nullable)
+        else:
+            keys, values = items.flatten()
+            written = self._item.cells_or_null(values, owners, self._nullable)
+            pairs = [self._key.write_present(keys, owners), make_constant(b":"), written]
+            begin, end, cells = b"{", b"}", join_parts(pairs, len(items))
+        return join_parts([make_constant(begin), join_lists(cells, offsets, b","), make_constant(end)], len(array))
 
 
 def make_cells(
@@ -191,10 +179,8 @@ def make_cells(
     """
     if isinstance(data_type, T.StructType):
         return _Object(path, data_type, timestamps, node, level)
-    if isinstance(data_type, T.ArrayType):
-        return _Array(path, data_type, timestamps, node, level)
-    if isinstance(data_type, T.MapType):
-        return _Map(path, data_type, timestamps, node, level)
+    if isinstance(data_type, T.ArrayType | T.MapType):
+        return _Items(path, data_type, timestamps, node, level)
     if isinstance(data_type, T.VariantType):
         return VariantCells(path, level)
     if isinstance(node, model.Anything) and (node.types & plain_cells.CONTAINERS or "string" not in node.types):
