@@ -131,37 +131,26 @@ class _Members(ValueCells):
         return parts
 
 
-class _Array(ValueCells):
-    def __init__(self, path: str, element: ValueCells) -> None:
+class _Items(ValueCells):
+    """Writes arrays, and maps as arrays of entries: `key` writes their keys."""
+
+    def __init__(self, path: str, item: ValueCells, key: ValueCells | None = None) -> None:
         super().__init__(path)
-        self._element = element
+        self._item = item
+        self._key = key
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, elements = writing.find_list_bounds(array)
+        """Return one block of items and the empty block that ends it; for no items, only the empty block."""
+        offsets, items = writing.find_list_bounds(array)
         lengths = np.diff(offsets)
-        cells = writing.join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
-        return _write_block(cells, offsets, lengths)
-
-
-class _Map(ValueCells):
-    def __init__(self, path: str, value: ValueCells) -> None:
-        super().__init__(path)
-        self._key = _Leaf(join_path(path, "key"), _write_strings)
-        self._value = value
-
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, entries = writing.find_list_bounds(array)
-        lengths = np.diff(offsets)
-        owners = np.repeat(rows, lengths)
-        keys, values = entries.flatten()
-        parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
-        return _write_block(writing.join_parts(parts, len(entries)), offsets, lengths)
-
-
-def _write_block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
-    """Write one block of items and the empty block that ends it; for no items, only the empty block."""
-    end = pc.if_else(pa.array(lengths == 0), writing.make_constant(b""), writing.make_constant(b"\0"))
-    return [write_varint_cells(lengths), writing.join_lists(cells, offsets, b""), end]
+        owners, count = np.repeat(rows, lengths), len(items)
+        keys: Parts = []
+        if self._key is not None:
+            of_keys, items = items.flatten()
+            keys = self._key.parts(of_keys, owners)
+        cells = writing.join_parts(keys + self._item.all_parts(items, owners), count)
+        end = pc.if_else(pa.array(lengths == 0), writing.make_constant(b""), writing.make_constant(b"\0"))
+        return [write_varint_cells(lengths), writing.join_lists(cells, offsets, b""), end]
 
 
 WriteParts = Callable[[pa.Array, Rows, ValueCells], Parts]
@@ -284,9 +273,10 @@ def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> Value
     if isinstance(node, avro.Record) and isinstance(data_type, StringType):
         return JsonText(path, node)
     if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
-        return _Array(path, _make_value_cells(node.items, data_type.elementType, join_path(path, "element")))
+        return _Items(path, _make_value_cells(node.items, data_type.elementType, join_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
-        return _Map(path, _make_value_cells(node.values, data_type.valueType, join_path(path, "value")))
+        value = _make_value_cells(node.values, data_type.valueType, join_path(path, "value"))
+        return _Items(path, value, _Leaf(join_path(path, "key"), _write_strings))
     write = _choose_writer(node, data_type)
     if write is None:
         raise _make_mismatch_error(node, data_type, path)

@@ -16,13 +16,9 @@ from google.protobuf.message import DecodeError, Message
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-WELL_KNOWN = "google/protobuf/"
 _MODULES = {
-    f"{WELL_KNOWN}{name}.proto": f"google.protobuf.{name}_pb2"
-    for name in ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type")
-} | {
-    f"{WELL_KNOWN}wrappers.proto": "google.protobuf.wrappers_pb2",
-    f"{WELL_KNOWN}descriptor.proto": "google.protobuf.descriptor_pb2",
+    f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
+    for name in "any api descriptor duration empty field_mask source_context struct timestamp type wrappers".split()
 }
 
 

@@ -79,8 +79,8 @@ enum Values {
     Date(arrow_array::Date32Array),
     Moment(arrow_array::TimestampMicrosecondArray, bool),
     Epoch(arrow_array::TimestampMicrosecondArray, i64),
-    List(Vec<i64>, Box<Cells>),
-    Map(Vec<i64>, Strings, Box<Cells>),
+    /// The bounds of lists or maps, the keys of maps, the items.
+    Items(Vec<i64>, Option<Strings>, Box<Cells>),
     /// The members, and whether any may be left out.
     Object(Vec<Cells>, bool),
 }
@@ -177,13 +177,13 @@ impl Cells {
             (Shape::List(element), DataType::List(_)) => {
                 let list = array.as_list::<i32>();
                 let offsets = list.offsets().iter().map(|each| i64::from(*each)).collect();
-                Values::List(offsets, Box::new(Cells::new(element, list.values())?))
+                Values::Items(offsets, None, Box::new(Cells::new(element, list.values())?))
             }
             (Shape::Map(value), DataType::Map(..)) => {
                 let map = array.as_map();
                 let offsets = map.offsets().iter().map(|each| i64::from(*each)).collect();
                 let keys = Strings::text(map.keys())?;
-                Values::Map(offsets, keys, Box::new(Cells::new(value, map.values())?))
+                Values::Items(offsets, Some(keys), Box::new(Cells::new(value, map.values())?))
             }
             (Shape::Object(members), DataType::Struct(fields)) if fields.len() == members.len() => {
                 let columns = array.as_struct().columns();
@@ -247,27 +247,19 @@ impl Cells {
                 let micros = times::micros_within(values.value(row))?;
                 numbers::fraction(micros, *unit, out);
             }
-            Values::List(offsets, element) => {
-                out.push(b'[');
+            Values::Items(offsets, keys, item) => {
+                out.push(if keys.is_some() { b'{' } else { b'[' });
                 for place in offsets[row]..offsets[row + 1] {
                     if place > offsets[row] {
                         out.push(b',');
                     }
-                    element.write(place as usize, out)?;
-                }
-                out.push(b']');
-            }
-            Values::Map(offsets, keys, value) => {
-                out.push(b'{');
-                for place in offsets[row]..offsets[row + 1] {
-                    if place > offsets[row] {
-                        out.push(b',');
+                    if let Some(keys) = keys {
+                        quoted(keys.get(place as usize), out);
+                        out.push(b':');
                     }
-                    quoted(keys.get(place as usize), out);
-                    out.push(b':');
-                    value.write(place as usize, out)?;
+                    item.write(place as usize, out)?;
                 }
-                out.push(b'}');
+                out.push(if keys.is_some() { b'}' } else { b']' });
             }
             Values::Object(members, gaps) => {
                 let begin = out.len();
