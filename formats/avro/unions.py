@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..core.arrow_types import restore_order
 from ..core.columns import Column, Problems, Rows
 from . import schema_model as avro
 from .leaves import PROMOTED
@@ -107,20 +108,12 @@ def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair
 
 def _choose_as_java(writer: avro.Node, targets: Sequence[avro.Node]) -> int | None:
     """Return the branch that Java chooses; None if it refuses the values."""
-    if isinstance(writer, avro.Named):
-        # An alias renames the writer's type, so it takes precedence over a type of the old name.
-        for same in (_has_alias, _has_name):
-            for number, candidate in enumerate(targets):
-                if type(candidate) is type(writer) and same(candidate, writer):
-                    return number
-        return _choose_by_structure(writer, targets) if isinstance(writer, avro.Record) else None
-    for number, candidate in enumerate(targets):
-        if type(candidate) is type(writer) and _name_primitive(candidate) == _name_primitive(writer):
-            return number
-    for number, candidate in enumerate(targets):
-        if _is_promoted(writer, candidate):
-            return number
-    return None
+    # An alias renames the writer's type, so it takes precedence over a type of the old name.
+    for fits in (_has_alias, _has_name, _is_promoted):
+        for number, candidate in enumerate(targets):
+            if type(candidate) is type(writer) and fits(candidate, writer):
+                return number
+    return _choose_by_structure(writer, targets) if isinstance(writer, avro.Record) else None
 
 
 def _choose_by_structure(writer: avro.Record, targets: Sequence[avro.Node]) -> int | None:
@@ -150,9 +143,7 @@ def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
             return not _has_same_simple_name(writer, reader)
         case (avro.Array(), avro.Array()) | (avro.Map(), avro.Map()):
             return False
-    return _name_primitive(writer) is None or not (
-        _name_primitive(writer) == _name_primitive(reader) or _is_promoted(writer, reader)
-    )
+    return type(writer) is not type(reader) or not (_has_name(reader, writer) or _is_promoted(reader, writer))
 
 
 def _is_missing_field(writer: avro.Record, reader: avro.Record) -> bool:
@@ -167,23 +158,21 @@ def _find_source(reader: avro.Record, name: str) -> avro.Field | None:
     return reader.field_named(name) or next((field for field in reader.fields if name in field.aliases), None)
 
 
-def _is_promoted(writer: avro.Node, reader: avro.Node) -> bool:
-    name = _name_primitive(writer)
-    return (
-        name is not None and name != _name_primitive(reader) and name in PROMOTED.get(_name_primitive(reader) or "", ())
-    )
+def _is_promoted(reader: avro.Node, writer: avro.Node) -> bool:
+    return isinstance(writer, avro.Primitive) and writer.name in PROMOTED.get(_find_name(reader) or "", ())
 
 
-def _name_primitive(node: avro.Node) -> str | None:
-    return node.name if isinstance(node, avro.Primitive) else None
+def _has_alias(reader: avro.Node, writer: avro.Node) -> bool:
+    return isinstance(reader, avro.Named) and _find_name(writer) in reader.aliases
 
 
-def _has_alias(reader: avro.Node, writer: avro.Named) -> bool:
-    return isinstance(reader, avro.Named) and writer.name in reader.aliases
+def _has_name(reader: avro.Node, writer: avro.Node) -> bool:
+    return _find_name(reader) == _find_name(writer)
 
 
-def _has_name(reader: avro.Node, writer: avro.Named) -> bool:
-    return isinstance(reader, avro.Named) and reader.name == writer.name
+def _find_name(node: avro.Node) -> str | None:
+    """Return the name of a primitive or named type; None for arrays, maps and unions."""
+    return node.name if isinstance(node, avro.Primitive | avro.Named) else None
 
 
 def _has_same_simple_name(writer: avro.Named, reader: avro.Named) -> bool:
@@ -210,22 +199,18 @@ class BranchColumn(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         branches = np.fromiter((-1 if value is None else value[0] for value in values), np.int64, len(values))
-        numbers = np.full(len(values), -1, np.int64)
-        parts = [pa.nulls(0, self.type)]
-        done = 0
+        parts, positions = [[pa.nulls(0, self.type)]], [np.zeros(0, np.int64)]
         for branch in np.unique(branches).tolist():
             here = np.flatnonzero(branches == branch)
+            positions.append(here)
             column = self._columns.get(branch)
             if column is not None:
-                numbers[here] = np.arange(done, done + len(here))
-                parts.append(
-                    column.build([values[value_number][1] for value_number in here.tolist()], rows[here], problems)
-                )
-                done += len(here)
-            elif branch in self._refused:
-                for value_number in here:
-                    self.note_misfit(rows[value_number], self._refused[branch], problems)
-        return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
+                parts.append([column.build([values[number][1] for number in here.tolist()], rows[here], problems)])
+                continue
+            parts.append([pa.nulls(len(here), self.type)])
+            for row in rows[here] if branch in self._refused else ():
+                self.note_misfit(row, self._refused[branch], problems)
+        return restore_order(parts, positions)[0]
 
 
 @dataclass(eq=False)
