@@ -189,11 +189,8 @@ class _NativeReader(PayloadReader):
             is_read[np.frombuffer(unread, np.int64)] = False
         read = np.flatnonzero(is_read)
         is_read[read[~envelopes.find_plain(rows, read, events)]] = False
-        search = self._reference.search
-        if envelopes.skipped:
-            is_read[read[search.find_others(events.take(read).skip_first(envelopes.skipped))]] = False
-        else:
-            is_read[search.find_others(events)] = False
+        others = self._reference.search.find_others(events.take(read).skip_first(envelopes.skipped))
+        is_read[read[others]] = False
         chosen = is_read[read]
         if not chosen.all():
             rows = rows.take(make_array(np.flatnonzero(chosen)))
