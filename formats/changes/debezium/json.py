@@ -12,7 +12,7 @@ These change no row. Any other event without `op`, such as a row that ExtractNew
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...json.values import plan_column
-from ..changelog_columns import IMAGES, NO_CHANGE, Change, ChangeColumns, LetterCase, SourceEncoding
+from ..changelog_columns import IMAGES, NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
@@ -111,7 +111,8 @@ class _EnvelopeReader(EnvelopeReader):
     def __init__(self, schema: StructType, table: StructType | None, settings: Settings) -> None:
         self._settings = settings
         self._schemas = _Schemas()
-        self._connector = ""
+        self.connector = ""
+        """The connector that the next events are expected of."""
         placeholder = Rules.of(settings).placeholder
         super().__init__(
             ChangeColumns(schema, table, placeholder, self.find_encoding),
@@ -129,7 +130,7 @@ class _EnvelopeReader(EnvelopeReader):
             with suppress(Undecodable):  # reading it will report why
                 kind = self._schemas.beginning(self._documents.text(first), self._documents)
         else:
-            kind = self._connector = self._connector or _guess_connector(payloads)
+            kind = self.connector = self.connector or _guess_connector(payloads)
         if kind is not None:
             yield kind, np.arange(len(payloads)), 0
 
@@ -141,10 +142,7 @@ class _EnvelopeReader(EnvelopeReader):
             return NativeEnvelopes(make.json_member(plan, prefix, texts), len(prefix))
         assert isinstance(kind, str)
         decoder = make.json(plan_column(columns.envelope(kind), False), False, [*texts, SCHEMA_FIRST.encode()])
-        return _ConnectorEnvelopes(decoder, kind, self.columns.letter_case, self._expect)
-
-    def _expect(self, connector: str) -> None:
-        self._connector = connector
+        return _ConnectorEnvelopes(decoder, kind, self)
 
     def find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
@@ -283,14 +281,10 @@ class _Schemas:
 class _ConnectorEnvelopes(NativeEnvelopes):
     """Envelopes of one connector, whose encoding their images have."""
 
-    def __init__(
-        self, decoder: Any, connector: str, letter_case: LetterCase, note_connector: Callable[[str], None]
-    ) -> None:
-        """Take a decoder of the crate. `note_connector` gets the connector of the next events if it is another one."""
+    def __init__(self, decoder: Any, connector: str, reference: _EnvelopeReader) -> None:
         super().__init__(decoder)
         self._connector = connector
-        self._letter_case = letter_case
-        self._note_connector = note_connector
+        self._reference = reference
 
     def find_plain(self, rows: pa.RecordBatch, read: EventPositions, events: EventBuffer) -> npt.NDArray[np.bool_]:
         """Return which envelopes are changes of the connector, and name the table's columns as the table does."""
@@ -300,7 +294,8 @@ class _ConnectorEnvelopes(NativeEnvelopes):
         for name in IMAGES:
             empty |= _find_rows_of_nulls(rows.column(name))
         for number in np.flatnonzero(empty).tolist():
-            plain[number] &= not self._letter_case.can_lack_all(bytes(events.payload(int(read[number]))))
+            payload = bytes(events.payload(int(read[number])))
+            plain[number] &= not self._reference.columns.letter_case.can_lack_all(payload)
         return plain
 
     def _is_of_connector(self, rows: pa.RecordBatch) -> Any:
@@ -310,7 +305,7 @@ class _ConnectorEnvelopes(NativeEnvelopes):
         same = pc.equal(names, self._connector)
         others = pc.filter(names, pc.invert(same))
         if len(others) * 2 > len(names):
-            self._note_connector(others[-1].as_py())  # the next piece is probably from this one
+            self._reference.connector = others[-1].as_py()  # the next piece is probably from this one
         return same.to_numpy(zero_copy_only=False)
 
 
