@@ -300,7 +300,7 @@ def test_every_failure_has_its_error() -> None:
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     ours = [kind for kind in REPLY_KINDS.values() if kind.__module__.startswith("pyspark_pravega.")]
-    assert len(ours) == 24  # a new reply needs a look at `failure`
+    assert len(ours) == 25  # a new reply needs a look at `failure`
 
 
 def test_partial_sends_and_receipts(pravega: Pravega, stream: Stream) -> None:

@@ -25,6 +25,7 @@ from pyspark_pravega.client.wire.replies import (
     OperationUnsupported,
     Reply,
     SegmentAttribute,
+    SegmentAttributeUpdated,
     SegmentIsSealed,
     SegmentIsTruncated,
     SegmentRead,
@@ -73,6 +74,10 @@ REQUESTS = [
     ),
     (wire.seal_segment(7, "a", "t"), "0000001c 0000000e 0000000000000007 000161 000174"),
     (wire.get_attribute(7, "a", WRITER, ""), f"00000022 0000001d 0000000000000007 000161 {WRITER_HEX} 0000"),
+    (
+        wire.update_attribute(7, "a", WRITER, (9, wire.NO_EVENT_NUMBER), ""),
+        f"00000024 0000002d 0000000000000007 000161 {WRITER_HEX} 0000000000000009 8000000000000000 0000",
+    ),
     (wire.get_table_info(7, "a", ""), "00000044 0000000d 0000000000000007 000161 0000"),
     (
         wire.update_table_entries(7, "a", "", [TableEntry(b"k", wire.NOT_EXISTS, b"vv")]),
@@ -128,6 +133,7 @@ REPLIES: list[tuple[Reply, str]] = [
     ),
     (SegmentSealed(7, "a"), "0000000000000007 000161"),
     (SegmentAttribute(7, 5), "0000000000000007 0000000000000005"),
+    (SegmentAttributeUpdated(7, True), "0000000000000007 01"),
     (WrongHost(7, "a", "h"), f"0000000000000007 000161 000168 {TRACE}"),
     (SegmentIsSealed(7, "a", 5), f"0000000000000007 000161 {TRACE} 0000000000000005"),
     (SegmentIsSealed(7, "a", -1), "0000000000000007 000161"),
