@@ -8,16 +8,17 @@ whoever knows the id can find out whether the block is stored, and prevent that 
 from __future__ import annotations
 
 import secrets
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark_pravega import errors
 
 from .controller.transaction_calls import TransactionStatus
-from .retry import limit_retries
+from .retry import limit_retries, retry
 from .segments.append import SegmentAppender
 from .segments.failures import TRANSIENT, SegmentAddress
 from .segments.store import SegmentStore
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 _MARK = 0xFE
 """The first byte of an id: that of a transaction begins with its epoch, an int of Java, which is not negative."""
 _BITS = 24
-"""Bits of the segment's epoch, and of its number. The other 72 are random."""
+"""Bits of the segment's epoch, and of its number."""
+_TIME_BITS = 40
+"""Bits of the time in milliseconds, before 32 random ones: segment stores keep what they note of writers by their ids,
+and those of one time close together."""
 _ABORTED = (1 << 63) - 1
 """The last event number of a writer that may not append any more."""
 
@@ -58,9 +62,10 @@ class SingleAppend:
         return SegmentAddress(self.stream, make_segment_id(number, epoch))
 
     def status(self) -> TransactionStatus:
-        """Return COMMITTED if the block is stored, ABORTED if it cannot be stored any more, else OPEN.
+        """Return COMMITTED if the block is stored, ABORTED if it never will be, UNKNOWN if the segment is gone.
 
-        Raises PermissionDeniedError for a user who may not write.
+        OPEN also means that it is being stored: a segment store tells only what is durable. Raises
+        PermissionDeniedError for a user who may not write.
         """
         segment = self.address.segment_id
         info = self.store.segment_infos(self.stream, [segment]).get(segment)
@@ -72,38 +77,43 @@ class SingleAppend:
             return TransactionStatus.ABORTED
         return TransactionStatus.COMMITTED if number else TransactionStatus.OPEN
 
-    def commit(self, timeout: float = 300.0, *_: object) -> None:
+    def commit(self, timeout: float = 300.0) -> None:
         """Store the block once, however often this is called.
 
-        Raises TransactionNotOpenError after an abort, SegmentSealedError if the stream was scaled since, and
-        TransactionOutcomeUnknownError if the segment store does not answer for `timeout` seconds.
+        Raises TransactionNotOpenError after an abort, SegmentSealedError if the stream was scaled since and the block
+        will never be stored, and TransactionOutcomeUnknownError if the segment store does not say what has become of
+        it for `timeout` seconds.
         """
         try:
             with limit_retries(timeout), self._open_appender() as appender:
                 appender.append(self.data, self.events)
                 appender.flush()
                 number = appender.last_event_number
-        except TRANSIENT as error:
-            raise errors.TransactionOutcomeUnknownError(
-                f"it is unknown whether append {self.id} to stream '{self.stream}' is stored: {error.message}; look at "
-                "the data before you write it again"
-            ) from error
-        except errors.SegmentSealedError:
-            if self.status() is TransactionStatus.COMMITTED:
-                return  # a block that was sent on a lost connection was stored late
-            raise
-        except errors.SegmentNotFoundError as error:
+        except (errors.SegmentSealedError, errors.SegmentNotFoundError) as error:
+            # A block that was sent on a lost connection may be stored before the seal that this one has met.
+            if self._find_end() is TransactionStatus.COMMITTED:
+                return
+            if isinstance(error, errors.SegmentSealedError):
+                raise
             raise self._make_ended_error(error.message) from None
+        except errors.PravegaError as error:
+            raise self._make_unknown_error(error) from error
         if number == _ABORTED:
             raise self._make_ended_error("another writer, which thought this one dead, has aborted it")
 
     def abort(self) -> None:
         """Prevent the append, also by others that try it at this moment.
 
-        Raises TransactionNotOpenError if the block is stored.
+        Raises TransactionNotOpenError if the block is stored, TransactionOutcomeUnknownError if that cannot be found
+        out.
         """
+        if self._find_end(self._give_up) is TransactionStatus.COMMITTED:
+            raise errors.TransactionNotOpenError(f"append {self.id} to stream '{self.stream}' is already stored")
+
+    def _give_up(self) -> None:
+        """Let the segment store refuse the block, unless that is stored or on its way into the log."""
         with suppress(errors.SegmentSealedError, errors.SegmentNotFoundError):
-            reply = self.store.request(
+            self.store.request(
                 self.address,
                 Access.WRITE,
                 "end a writer of",
@@ -112,10 +122,27 @@ class SingleAppend:
                 ),
                 SegmentAttributeUpdated,
             )
-            if cast(SegmentAttributeUpdated, reply).success:
-                return
-        if self.status() is TransactionStatus.COMMITTED:
-            raise errors.TransactionNotOpenError(f"append {self.id} to stream '{self.stream}' is already stored")
+
+    def _find_end(self, step: Callable[[], None] = lambda: None) -> TransactionStatus:
+        """Return the state that the append has for good, looking again after each `step`."""
+
+        def look(seconds_left: float) -> TransactionStatus:
+            step()
+            state = self.status()
+            if state is TransactionStatus.OPEN:
+                raise errors.ServerTimeoutError("the segment store has neither stored nor refused it")
+            return state
+
+        try:
+            return retry(look, timeout=self.store.config.retry_timeout, transient=TRANSIENT)
+        except errors.PravegaError as error:
+            raise self._make_unknown_error(error) from error
+
+    def _make_unknown_error(self, error: errors.PravegaError) -> errors.TransactionOutcomeUnknownError:
+        return errors.TransactionOutcomeUnknownError(
+            f"it is unknown whether append {self.id} to stream '{self.stream}' is stored: {error.message}; look at "
+            "the data before you write it again"
+        )
 
     def _make_ended_error(self, why: str) -> errors.TransactionNotOpenError:
         return errors.TransactionNotOpenError(
@@ -131,7 +158,8 @@ def make_append_id(segment_id: int) -> uuid.UUID | None:
     epoch, number = get_segment_epoch(segment_id), get_segment_number(segment_id)
     if max(epoch, number) >> _BITS:
         return None
-    return uuid.UUID(int=(_MARK << 2 * _BITS | epoch << _BITS | number) << 72 | secrets.randbits(72))
+    now = (time.time_ns() // 1_000_000) & ((1 << _TIME_BITS) - 1)
+    return uuid.UUID(int=(_MARK << 2 * _BITS | epoch << _BITS | number) << 72 | now << 32 | secrets.randbits(32))
 
 
 def is_append_id(transaction: uuid.UUID) -> bool:

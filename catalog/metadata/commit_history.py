@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import suppress
 
 from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_reader_groups
-from pyspark_pravega.client.single_append import is_append_id
+from pyspark_pravega.client.single_append import rejoin
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
@@ -33,7 +34,7 @@ _ROWS = column("rows", LongType(), "rows that it added, or changes that it made 
     column("committed_at", TimestampType(), "when it was published", nullable=False),
     _OPERATION,
     _ROWS,
-    column("transaction", StringType(), "id of the Pravega transaction"),
+    column("transaction", StringType(), "id of the Pravega transaction, or of a single append"),
     column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
     column("inserted", LongType(), "rows among them that it inserted, or that an INSERT replaced", nullable=False),
     column("updated", LongType(), "rows that it updated", nullable=False),
@@ -47,7 +48,7 @@ def history(pravega: Pravega, stream: Stream) -> Rows:
 
 
 @metadata_table(
-    column("transaction", StringType(), "id of the Pravega transaction", nullable=False),
+    column("transaction", StringType(), "id of the Pravega transaction, or of a single append", nullable=False),
     column("state", StringType(), "what the server says: open, committing, committed, ...", nullable=False),
     column("place", IntegerType(), "in the queue of commits; the first one is being committed", nullable=False),
     _OPERATION,
@@ -58,9 +59,10 @@ def transactions(pravega: Pravega, stream: Stream) -> Rows:
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
     for number, entry in enumerate(head.queue, 1):
-        id = entry.transaction
-        state = "open" if is_append_id(id) else pravega.controller.transaction_status(stream, id).name.lower()
-        yield str(id), state, number, entry.operation, entry.rows
+        state = "unknown"
+        with suppress(PermissionDeniedError):  # only who may write can ask for the state of a single append
+            state = rejoin(pravega, stream, entry.transaction).status().name.lower()
+        yield str(entry.transaction), state, number, entry.operation, entry.rows
 
 
 @metadata_table(

@@ -39,6 +39,7 @@ from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.segments.failures import TRANSIENT
 from pyspark_pravega.client.single_append import is_append_id, rejoin
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -171,7 +172,12 @@ class CommitLog(VersionTable):
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
                 watch.note({})
             elif now > next_status:
-                self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
+                try:
+                    self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
+                except (*TRANSIENT, errors.TransactionOutcomeUnknownError):
+                    if not is_append_id(head.queue[0].transaction):
+                        raise
+                    first_since = time.monotonic()  # its segment is away, and its writer may be waiting for it
                 next_status = now + _STATUS_SECONDS
             if self._turn is not None and self._turn.is_behind:
                 self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
@@ -371,20 +377,32 @@ class CommitLog(VersionTable):
         With `published`, it raises that also for a transaction that was merged before and has no version yet.
         """
         # The others are not asked to commit as long as this one is first.
-        states = self._get_statuses(head.committing[:1])
+        states = self._get_statuses(head.committing[:1], appends=published)
         watch.note(states)
         disturbing = {TransactionStatus.COMMITTING, *([TransactionStatus.COMMITTED] if published else [])}
-        if disturbing & set(states.values()) or (published and any(map(is_append_id, head.committing[:1]))):
+        if disturbing & set(states.values()):
             raise DisturbedError
         result = measure()
         if self.head() != head:
             raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._get_statuses(still_open).values()) <= _NOT_MERGED:
+        if not set(self._get_statuses(still_open, appends=published).values()) <= _NOT_MERGED:
             raise DisturbedError
         return result
 
-    def _get_statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
-        """Return the states of transactions, without single appends: nobody sees a part of one."""
-        asked = [one for one in transactions if not is_append_id(one)]
-        return {one: self._pravega.controller.transaction_status(self._stream, one) for one in asked}
+    def _get_statuses(
+        self, transactions: Iterable[uuid.UUID], *, appends: bool = False
+    ) -> dict[uuid.UUID, TransactionStatus]:
+        """Return the states of transactions.
+
+        Those of single appends are left out, because nobody sees a part of one; with `appends` only for a user who may
+        not write.
+        """
+        states = {}
+        for one in transactions:
+            if not is_append_id(one):
+                states[one] = self._pravega.controller.transaction_status(self._stream, one)
+            elif appends:
+                with suppress(errors.PermissionDeniedError):
+                    states[one] = rejoin(self._pravega, self._stream, one).status()
+        return states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -48,11 +49,11 @@ def hold_rows(
     schema, encoding_id = columns
     encoder, fit = table.make_encoder(schema, encoding_id), make_length_check(table.schema)
     hash_keys, router = make_key_hasher(table, schema), SegmentRouter(segments)
-    events, positions = [], []
+    events, positions, anywhere = [], [], random.random()
     try:
         for batch in map(fit, batches):
             events.append(encoder.encode(batch))
-            positions.append(np.zeros(batch.num_rows) if hash_keys is None else hash_keys(batch))
+            positions.append(np.full(batch.num_rows, anywhere) if hash_keys is None else hash_keys(batch))
         data = b"".join(map(frame, events))
     except (EventTooLargeError, InvalidRowError):
         return None  # the writer that comes next says which row, and what is visible
@@ -67,5 +68,5 @@ def hold_rows(
     if transaction is None:
         return None
     written = {segment: SegmentWrite(len(data), rows, (), resumed=False)}
-    held = HeldRows(data, schema, batches)
+    held = HeldRows(data, table, schema, batches)
     return InsertMessage(0, rows, written, bytes=len(data), transaction=transaction, held=held)

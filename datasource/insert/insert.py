@@ -17,7 +17,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.single_append import SingleAppend
 from pyspark_pravega.client.stream import Access, SegmentRange
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import SegmentSealedError
+from pyspark_pravega.errors import SegmentSealedError, TransactionNotOpenError
 
 from ..tables.stream_table import StreamTable
 from .commit import Commit, CommitRequest, WriteSettings
@@ -144,15 +144,17 @@ class DeferredInsert:
                 return insert.commit(messages, request)
             finally:
                 insert.stop()
-        store, stream = self.pravega.segments, self.table.stream
-        append = SingleAppend(store, stream, transaction, self.segments, held.events, message.rows)
+        stream = self.table.stream
+        append = SingleAppend(self.pravega.segments, stream, transaction, self.segments, held.events, message.rows)
         try:
             Commit(self.pravega, append, self.settings, request).run(messages)
             return message.rows
-        except SegmentSealedError as error:  # the stream was scaled in the meantime
-            if request.again:  # then another process may have written the rows in a transaction already
+        except (SegmentSealedError, TransactionNotOpenError) as error:
+            if request.again:  # the other process may have found the segment sealed, and gone on as below
                 raise make_outcome_unknown_error(stream, transaction, error) from error
-        insert = Insert.begin(self.pravega, self.table, self.settings)
+            if isinstance(error, TransactionNotOpenError):
+                raise
+        insert = Insert.begin(self.pravega, held.table, self.settings)
         return write_here(insert, held.schema, iter(held.batches), lambda reports: insert.commit(reports, request))
 
     def abort(self) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from ..commit_log.log_table import ChangeCounts
 from ..tables.row_keys import KeyPositions
+from ..tables.stream_table import StreamTable
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,13 @@ class SegmentWrite:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The few rows of a task that has appended nothing: as framed `events` of one segment, and as they came."""
+    """The few rows of a task that has appended nothing: as framed `events` of one segment, and as they came.
+
+    `table` and `schema` are those that the task has written for.
+    """
 
     events: bytes
+    table: StreamTable
     schema: StructType
     batches: Sequence[pa.RecordBatch]
 

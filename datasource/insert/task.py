@@ -169,7 +169,9 @@ class InsertWriter(DataSourceArrowWriter):
     ) -> WriterCommitMessage:
         spec, transaction = self._spec.begin(pravega)
         try:
-            return self._write(pravega, spec, partition, batches)
+            report = self._write(pravega, spec, partition, batches)
+            transaction.ping()  # nobody keeps it alive until the driver commits
+            return report
         except BaseException:
             clean_up(transaction.abort)
             raise

@@ -140,9 +140,9 @@ every scan reads all events. Whoever may read or write these files can read or c
 rows](debezium/semantics.md#remembered-rows)."""
 
 TRANSACTION_LEASE = Option("transaction.lease", between(DURATION, "10s", "600s"), WRITES, "60s")
-"""How long Pravega keeps a transaction without a sign of life from the driver. The driver sends one every third of this
-time. Until the first one, which it sends at once, Pravega keeps the transaction for at least 87 s. The statement itself
-may run for a day."""
+"""How long Pravega keeps a transaction without a sign of life from the driver, or from the only task of an INSERT. They
+send one every third of this time. Until the first one, which they send at once, Pravega keeps the transaction for at
+least 87 s. The statement itself may run for a day."""
 TRANSACTION_TIMEOUT = Option("transaction.timeout", between(DURATION, "1s", "1d"), WRITES, "5min")
 """How long an INSERT waits for its turn among others, and until the server says that its transaction is committed."""
 SPOOL_MEMORY = Option("spool.memory", between(BYTE_SIZE, "1m", "1t"), WRITES, "32m")

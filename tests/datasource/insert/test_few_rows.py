@@ -6,7 +6,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,6 +32,7 @@ from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import InvalidRowError, TransactionNotOpenError, TransactionOutcomeUnknownError
+from tests.cutting_proxy import CuttingProxy
 from tests.datasource.insert.test_commit import visible
 from tests.datasource.transactions import SETTINGS, raw_table
 
@@ -125,6 +129,70 @@ def test_a_scaling_in_between(pravega: Pravega, new_stream: Callable[..., Stream
     assert len(visible(pravega, stream)) == 40 and versions(pravega, stream) == [(40, False)]
 
 
+def test_another_service_writes_with_the_options_of_the_first(
+    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+) -> None:
+    """It knows the table as it is, and not the routing key that the statement named."""
+    stream = new_stream()
+    message = run(DeferredInsert.begin(pravega, keyed(stream), SETTINGS), KEYED, iter([keyed_rows([7] * 30)]))
+    pravega.controller.scale_stream(stream, [0], [(0.0, 0.5), (0.5, 1.0)])
+    with connect(client_config) as other:
+        unkeyed = replace(keyed(stream), routing_key=None)
+        assert DeferredInsert(other, unkeyed, SETTINGS).commit([message]) == 30
+    segments = [one.segment_id for one in pravega.controller.current_segments(stream)]
+    assert sum(info.write_offset > 0 for info in pravega.segments.segment_infos(stream, segments).values()) == 1
+    assert versions(pravega, stream) == [(30, False)]
+
+
+def test_rows_without_keys_are_spread(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    stream = new_stream(2)
+    for number in range(60):
+        insert, message = begin(pravega, stream, [b"%d" % number])
+        insert.commit([message])
+        if all(info.write_offset for info in pravega.segments.segment_infos(stream, range(2)).values()):
+            return
+    pytest.fail("60 rows went to one of two segments")
+
+
+def test_a_dead_writer_does_not_hold_up_who_waits_for_versions(
+    pravega: Pravega, new_stream: Callable[..., Stream]
+) -> None:
+    stream = new_stream()
+    leave(pravega, *begin(pravega, stream, [b"dead"]), "entered")
+    log = CommitLog(pravega, stream, timeout=5.0)
+    end, head = log.measure_settled_with_head(lambda until: until or measure_tail(pravega, stream), float("inf"))
+    assert sum(end.positions.values()) == 0 and head is not None and len(head.committing) == 1
+
+
+def test_a_segment_store_that_is_away(
+    pravega: Pravega,
+    client_config: ClientConfig,
+    new_stream: Callable[..., Stream],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who waits for the append before goes on waiting when it cannot ask for its state."""
+    stream = new_stream()
+    first = leave(pravega, *begin(pravega, stream, [b"first"]), "entered")
+    proxy, looks = CuttingProxy(pravega.segments.location(stream, 0)), threading.Semaphore(0)
+
+    def look(*about: Any) -> Any:
+        looks.release()
+        return rejoin(*about)
+
+    monkeypatch.setattr(commit_log, "rejoin", look)
+    with closing(proxy), connect(replace(client_config, retry_timeout=0.2)) as other, ThreadPoolExecutor(1) as pool:
+        insert, message = begin(other, stream, [b"second"])
+        monkeypatch.setattr(other.controller, "segment_location", lambda *_: proxy.endpoint)
+        other.segments.forget_location(stream, 0)
+        proxy.away.set()
+        waiting = pool.submit(insert.commit, [message])
+        assert looks.acquire(timeout=60) and looks.acquire(timeout=60)
+        first.commit()
+        proxy.away.clear()
+        assert waiting.result(60) == 1
+    assert visible(pravega, stream) == [b"first", b"second"] and versions(pravega, stream) == [(1, True)] * 2
+
+
 @pytest.mark.parametrize("moment", ["entered", "stored", "published"])
 def test_a_service_that_ends_in_the_commit(
     pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream], moment: str
@@ -173,11 +241,14 @@ def test_a_writer_that_dies_in_the_commit(
     assert visible(pravega, stream) == rows and versions(pravega, stream) == [(1, True)] * len(rows)
 
 
-def test_an_outcome_that_nobody_knows(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+@pytest.mark.parametrize("removed", [False, True], ids=["sealed", "removed"])
+def test_an_outcome_that_nobody_knows(pravega: Pravega, new_stream: Callable[..., Stream], removed: bool) -> None:
     """A service ended, and the segment is sealed: the rows may have been written in a transaction."""
     stream = new_stream()
     insert, message = begin(pravega, stream, [b"row"])
     pravega.controller.scale_stream(stream, [0], [(0.0, 0.5), (0.5, 1.0)])
+    if removed:
+        pravega.controller.truncate_stream(measure_tail(pravega, stream))
     with pytest.raises(TransactionOutcomeUnknownError, match="look at the table before you run it again"):
         insert.commit([message], CommitRequest(again=True))
     assert visible(pravega, stream) == []
