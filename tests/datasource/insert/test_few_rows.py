@@ -182,11 +182,16 @@ def test_a_segment_store_that_is_away(
     monkeypatch.setattr(commit_log, "rejoin", look)
     with closing(proxy), connect(replace(client_config, retry_timeout=0.2)) as other, ThreadPoolExecutor(1) as pool:
         insert, message = begin(other, stream, [b"second"])
-        monkeypatch.setattr(other.controller, "segment_location", lambda *_: proxy.endpoint)
+        locate = other.controller.segment_location
+        monkeypatch.setattr(
+            other.controller, "segment_location", lambda *of: proxy.endpoint if of[0] == stream else locate(*of)
+        )
         other.segments.forget_location(stream, 0)
-        proxy.away.set()
         waiting = pool.submit(insert.commit, [message])
-        assert looks.acquire(timeout=60) and looks.acquire(timeout=60)
+        assert looks.acquire(timeout=60)
+        proxy.away.set()
+        other.segments.pool.forget(proxy.endpoint)
+        assert all(looks.acquire(timeout=60) for _ in range(4))
         first.commit()
         proxy.away.clear()
         assert waiting.result(60) == 1
