@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -255,17 +256,10 @@ class RegistryRequests:
                 f"the registry's answer to {what} does not have the expected form ({error!r})"
             ) from error
 
-    def send(self, request: Request, tries: list[float] | None = None) -> httpx.Response:
-        """Send a request that is safe to repeat, and add to `tries` the seconds that each try had left."""
-
-        def send(seconds: float) -> httpx.Response:
-            if tries is not None:
-                tries.append(seconds)
-            return self._send_once(request, seconds)
-
-        return retry(
-            send, timeout=self._config.retry_timeout, transient=is_transient, first_contact=self._first_contact
-        )
+    def send(self, request: Request) -> httpx.Response:
+        """Send a request that is safe to repeat."""
+        send, limit = partial(self._send_once, request), self._config.retry_timeout
+        return retry(send, timeout=limit, transient=is_transient, first_contact=self._first_contact)
 
     def _send_once(self, request: Request, seconds: float) -> httpx.Response:
         method, path = request.method, request.path

@@ -13,7 +13,7 @@ from pyspark_pravega.errors import InvalidOptionError, SchemaExistsError, Schema
 
 from ..closing import ClosedAtEnd
 from ..config import ClientConfig
-from ..retry import FirstContact
+from ..retry import FirstContact, count_repeats
 from .http import RegistryRequests, Request, Right
 from .registry_types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
@@ -89,12 +89,12 @@ class SchemaRegistry(ClosedAtEnd):
             # The server would create a group that no URL can name.
             raise InvalidOptionError("the name of a schema group is empty")
         body = {"groupName": name, "groupProperties": properties.to_json()}
-        tries: list[float] = []
         try:
-            self._requests.send(Request("POST", "/v1/groups", body=body, group=name, right=Right.CREATE), tries)
+            with count_repeats() as repeats:
+                self._requests.send(Request("POST", "/v1/groups", body=body, group=name, right=Right.CREATE))
         except SchemaExistsError:
             # An earlier try, whose answer was lost, may have created it.
-            if len(tries) == 1 or self.group(name) != properties:
+            if repeats == [0] or self.group(name) != properties:
                 raise
 
     def delete_group(self, name: str) -> None:
