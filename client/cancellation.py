@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
@@ -112,14 +112,10 @@ def sleep(seconds: float) -> None:
         time.sleep(seconds)
 
 
-@contextmanager
-def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
+def interrupt_by(action: Callable[[], object]) -> AbstractContextManager[None]:
     """Let the cancellation of this thread's call interrupt the body; see `Cancellation.interrupt_by`."""
-    if (cancellation := find_current()) is not None:
-        with cancellation.interrupt_by(action):
-            yield
-    else:
-        yield
+    cancellation = find_current()
+    return nullcontext() if cancellation is None else cancellation.interrupt_by(action)
 
 
 def carry_over(function: Callable[P, R]) -> Callable[P, R]:
