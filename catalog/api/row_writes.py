@@ -35,7 +35,7 @@ from ..writing.insert_start import select_statement_options
 from ..writing.row_changes import Statement, make_commit
 from .arrow_rows import RowsOfTable
 from .filters import read_conditions
-from .scan import Scan, read_whole_rows
+from .scan import Scan, read_batches
 
 _ROWS = 16_384
 """Rows that are encoded together."""
@@ -104,7 +104,7 @@ def delete(scan: Scan, settings: Mapping[str, str]) -> int:
         return write_here(
             insert,
             table.schema,
-            _make_deletions(read_whole_rows(scan, planned)),
+            _make_deletions(read_batches(scan, planned)),
             lambda reports: insert.commit(reports, request),
             ChangesWriter,
         )

@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, C
 from pyspark_pravega.datasource.tables.hidden_columns import map_fields_by_name
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 from pyspark_pravega.sql.option_types import Option
@@ -78,7 +78,7 @@ class ScanTask:
                 batch = batch.filter(self.condition)
             if batch.num_rows:
                 columns = [batch.column(name) for name in self.schema.names]
-                yield make_record_batch(columns, self.schema, batch.num_rows)
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,10 @@ class Scan:
             count = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if count is not None:
                 return count
-            return sum(batch.num_rows for batch in _read_rows(planned))
-        with closing(self._read_batches(self.tasks(), _THREADS)) as batches:
-            return sum(batch.num_rows for _, batch in batches)
+            tasks = _make_tasks(planned, pa.schema([]), None)
+        else:
+            tasks = self.tasks()
+        return sum(batch.num_rows for batch in _drop_numbers(self._read_batches(tasks, _THREADS)))
 
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.
@@ -323,21 +324,10 @@ def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schem
     return pa.Table.from_batches([batch for _, batch in ordered], schema)
 
 
-def read_whole_rows(scan: Scan, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a scan of all columns as tasks have them, before they become those of Python programs."""
-    columns = [field.name for field in scan.described.schema]
-    for batch in _read_rows(planned):
-        rows = batch.select(columns)
-        yield rows if scan.condition is None else rows.filter(scan.condition)
-
-
-def _read_rows(planned: PlannedScan) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of tasks, without what these count."""
-    reader, counted = planned.reader, planned.source.counted
-    with closing(read_in_threads(reader.planned, reader.batches, _THREADS)) as batches:
-        for _, batch in batches:
-            if not counted or find_counts(batch) is None:
-                yield batch
+def read_batches(scan: Scan, planned: PlannedScan) -> Iterator[pa.RecordBatch]:
+    """Yield what was planned for the `select_columns` of a scan, batch by batch, in no special order."""
+    tasks = _make_tasks(planned, scan.schema, scan.condition)
+    return _drop_numbers(read_in_threads(tasks, ScanTask.to_batches, _THREADS))
 
 
 def _drop_numbers(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
