@@ -34,7 +34,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     Raises SetupError if there is none, it does not run, or it is older than 17.
     """
     environment = os.environ if environment is None else environment
-    executable, origin = _locate(environment)
+    executable, origin = locate_java(environment)
     try:
         # -version writes to stderr. Unlike --version it exists in Java 8 too, which must be recognized as too old.
         result = subprocess.run(
@@ -65,7 +65,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     return Java(executable, major, shown)
 
 
-def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
+def locate_java(environment: Mapping[str, str]) -> tuple[Path, str]:
+    """Return the Java launcher of an environment, unchecked, and where it comes from. Raises SetupError."""
     home = environment.get("JAVA_HOME")
     if home:
         executable = Path(home, "bin", "java")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.java import find_java, locate_java
 from pyspark_pravega.spark.class_archive import check_class_path, find_archive, find_attempt
 from pyspark_pravega.spark.home import (
     find_adapter_jar,
@@ -134,7 +134,7 @@ def _check_native(_environment: Mapping[str, str]) -> _Finding:
 def _check_class_archive(environment: Mapping[str, str]) -> _Finding | None:
     """Look for the archive of Spark's classes. Without it, Spark starts more slowly, which is not an error."""
     try:
-        spark_home = find_spark_home(environment)
+        spark_home, _ = find_spark_home(environment), locate_java(environment)
     except PravegaError:
         return None  # reported before
     try:
@@ -142,8 +142,6 @@ def _check_class_archive(environment: Mapping[str, str]) -> _Finding | None:
         check_class_path(spark_home, environment)
     except PravegaError as error:
         return _Finding(True, f"not used. {error}")
-    if archive is None:
-        return None
     if archive.options():
         return _Finding(True, str(archive.file))
     attempt = find_attempt(archive)

@@ -7,7 +7,6 @@ archive is, and when Java uses it, is in `pyspark_pravega.local.server_class_arc
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.directories import find_cache_directory
+from pyspark_pravega.local.java import locate_java
 from pyspark_pravega.local.server_class_archive import ClassArchive
 from pyspark_pravega.spark.home import find_conf_directory
 
@@ -37,8 +37,6 @@ def list_archive_options(spark_home: Path, environment: Mapping[str, str]) -> li
     """
     try:
         archive = find_archive(spark_home, environment)
-        if archive is None:
-            return []
         if not (options := archive.options()):
             check_class_path(spark_home, environment)
             _record_later(archive, spark_home, environment)
@@ -47,19 +45,16 @@ def list_archive_options(spark_home: Path, environment: Mapping[str, str]) -> li
         return []
 
 
-def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
-    """Return the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
+def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
+    """Return the archive for the Spark in `spark_home` and the Java that would run it.
 
-    Raises SetupError if archives are turned off, the user has no cache, or its path cannot be passed to Java.
+    Raises SetupError if archives are turned off, there is no Java, the user has no cache, or its path cannot be passed
+    to Java.
     """
     setting = environment.get(PLACE, "").strip()
     if setting.lower() == "off":
         raise SetupError(f"{PLACE} is off.")
-    home = environment.get("JAVA_HOME")
-    program = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    if program is None:
-        return None
-    java = Path(program).resolve()
+    java = locate_java(environment)[0].resolve()
     parts = [java, java.parent.parent / "lib" / "modules", *sorted((spark_home / "jars").glob("*.jar"))]
     # Java compares a jar's size and time, too, in whole seconds.
     facts = [f"{part} {(stat := part.stat()).st_size} {int(stat.st_mtime)}" for part in parts if part.exists()]

@@ -140,8 +140,6 @@ def record() -> ClassArchive:
     """
     spark_home = find_spark_home(os.environ)
     archive = find_archive(spark_home, os.environ)
-    if archive is None:
-        raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, os.environ)
     for name in [*os.environ]:
         if name in _WITHOUT or name.lower().startswith(_OF_PRAVEGA):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.server_class_archive import ClassArchive
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, JAVA_OPTIONS_CONF
 from pyspark_pravega.spark.class_archive import PLACE, find_archive, find_attempt
@@ -39,7 +40,6 @@ print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 def place_archive(cache: Path, content: bytes = b"") -> ClassArchive:
     """Write `content` where the archive has its place in a cache."""
     archive = find_archive(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
-    assert archive is not None
     archive.file.parent.mkdir(parents=True)
     archive.file.write_bytes(content)
     return archive
@@ -74,7 +74,6 @@ def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
 def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None:
     """The archive is the one of `make setup`, or is recorded here where there is none."""
     archive = find_archive(SPARK_HOME, os.environ)
-    assert archive is not None
     if not archive.file.is_file():
         record(check=True)
     assert archive.file.stat().st_size > 50_000_000
@@ -139,19 +138,18 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (home / "jars").mkdir(parents=True)
     (home / "jars/a.jar").write_bytes(b"a")
     (other / "bin").mkdir(parents=True)
-    (other / "bin/java").touch()
+    (other / "bin/java").touch(0o755)
 
     def file(**environment: str) -> Path:
-        found = find_archive(home, {**os.environ, **environment})
-        assert found is not None
-        return found.file
+        return find_archive(home, {**os.environ, **environment}).file
 
     first = file()
     assert first == file()
     assert first != file(JAVA_HOME=str(other))
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
-    assert find_archive(home, {"PATH": str(tmp_path)}) is None
+    with pytest.raises(SetupError, match="no Java found"):
+        find_archive(home, {"PATH": str(tmp_path)})
     assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == GROWS_LATE
 
 
@@ -200,7 +198,7 @@ def test_it_has_another_place_or_none(tmp_path: Path) -> None:
     assert not any(SHARED in part for part in run_command(cache=tmp_path / "cache", **{PLACE: "off"}))
     elsewhere = {**os.environ, PLACE: str(tmp_path / "image")}
     archive = find_archive(SPARK_HOME, elsewhere)
-    assert archive is not None and archive.file.parent == tmp_path / "image" / "classes"
+    assert archive.file.parent == tmp_path / "image" / "classes"
 
 
 @pytest.mark.long
@@ -210,7 +208,6 @@ def test_the_first_session_has_one_recorded_for_later_ones(tmp_path: Path) -> No
     for _ in range(2):
         assert not any(SHARED in part for part in run_command(cache=cache))
     archive = find_archive(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
-    assert archive is not None
     [attempt] = (cache / "pyspark-pravega" / "classes").iterdir()
     assert attempt == find_attempt(archive)
     while attempt.exists():
