@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 from pyspark_pravega import __version__
+from pyspark_pravega.errors import PravegaError
 
-from .server_commands import add_server_options, show_errors
+from .server_commands import add_server_options
 
 # `-h` alone would take `-hiveconf` for itself.
 _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
@@ -43,7 +44,7 @@ _ELSEWHERE = {
 
 
 class _Commands(click.Group):
-    """Loads some commands only when needed; keeps the order of definition in the help."""
+    """Loads some commands only when needed, keeps the order of definition in the help, and shows errors in a line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         first, *others = _ELSEWHERE
@@ -54,6 +55,12 @@ class _Commands(click.Group):
             command: click.Command = getattr(import_module(_ELSEWHERE[name]), name)
             return command
         return super().get_command(ctx, name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PravegaError as error:
+            raise click.ClickException(error.for_user()) from error
 
 
 class _ProgramCommand(click.Command):
@@ -134,7 +141,7 @@ def _add_program(name: str) -> None:
     if takes_ports:
         command = click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for any.")(command)
         command = click.option("--host", help="Address to listen on.")(command)
-    command = _add_connection_options(command) if program.spark else show_errors()(partial(command, settings={}))
+    command = _add_connection_options(command) if program.spark else partial(command, settings={})
     command = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(command)
     about = _ABOUT[name]
     if program.spark:
@@ -236,7 +243,6 @@ def conf(catalog: str, settings: dict[str, str], arguments: bool) -> None:
 
 
 @main.command()
-@show_errors()
 def jar() -> None:
     """Print the path of the jar that Spark needs (spark.jars)."""
     from pyspark_pravega.spark.home import find_adapter_jar

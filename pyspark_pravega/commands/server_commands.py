@@ -1,16 +1,14 @@
-"""What commands that ask servers share: the options that name these, and errors as a line on the terminal."""
+"""What commands that ask servers share: the options that name these, and how to connect to them."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.identifiers import split_name
 
 if TYPE_CHECKING:
@@ -21,17 +19,8 @@ _CONTROLLER = {"controller-uri": "Controller of Pravega, e.g. tcp://host:9090."}
 _REGISTRY = {"schema-registry-uri": "Schema registry, e.g. http://host:9092."}
 
 
-@contextmanager
-def show_errors() -> Iterator[None]:
-    """Raise click's error, with the text for users and exit code 1, in place of a PravegaError of the body."""
-    try:
-        yield
-    except PravegaError as error:
-        raise click.ClickException(error.for_user()) from error
-
-
 def add_server_options(function: Callable[..., None], *, registry: bool = True) -> Callable[..., None]:
-    """Add `--controller-uri` and `--schema-registry-uri` to a command, and show its errors.
+    """Add `--controller-uri` and `--schema-registry-uri` to a command.
 
     The command gets the addresses that are given as `settings` of a catalog's conf.
     """
@@ -40,8 +29,7 @@ def add_server_options(function: Callable[..., None], *, registry: bool = True) 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
         addresses = {key: arguments.pop(key.replace("-", "_")) for key in options}
-        with show_errors():
-            function(**arguments, settings={key: text for key, text in addresses.items() if text is not None})
+        function(**arguments, settings={key: text for key, text in addresses.items() if text is not None})
 
     for key, text in reversed(options.items()):
         click.option(f"--{key}", metavar="URI", help=text)(command)
@@ -50,12 +38,11 @@ def add_server_options(function: Callable[..., None], *, registry: bool = True) 
 
 def check_table(ctx: click.Context, _param: click.Parameter, table: str | None) -> str | None:
     """Return the argument that names a table. Raises UsageError for a name without a namespace."""
-    with show_errors():
-        if table is not None and len(split_name(table)) < 2:
-            raise click.UsageError(
-                f"'{table}' has no namespace. Write {ctx.command_path} <namespace>.{table}; `pyspark-pravega show "
-                "tables` lists the tables of all namespaces."
-            )
+    if table is not None and len(split_name(table)) < 2:
+        raise click.UsageError(
+            f"'{table}' has no namespace. Write {ctx.command_path} <namespace>.{table}; `pyspark-pravega show tables` "
+            "lists the tables of all namespaces."
+        )
     return table
 
 

@@ -10,8 +10,6 @@ import click
 
 from pyspark_pravega.errors import describe_os_error, format_count
 
-from .server_commands import show_errors
-
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation
 
@@ -36,10 +34,9 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
     from pyspark_pravega.sql.identifiers import check_catalog_name
 
     try:
-        with show_errors():
-            check_catalog_name(catalog)
-            text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
-            translation = translated(text, catalog=catalog, checkpoint=checkpoint)
+        check_catalog_name(catalog)
+        text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
+        translation = translated(text, catalog=catalog, checkpoint=checkpoint)
     except OSError as error:
         raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
