@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 from pyspark_pravega import errors
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.key_value_entries import KeyValueEntries
-from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
@@ -21,11 +19,10 @@ from .metadata import system
 from .metadata.tables_of_streams import TABLES, MetadataOfStream, PartOfStream
 from .protocol.service_replies import TableDescription, ViewDefinition
 from .protocol.table_requests import Identifier, LoadTable, TableChange
-from .queries.relations import suggest_table
 from .storage.catalogs import Catalog
 from .storage.creation_mark import remove_mark
 from .storage.dropping import drop_stream
-from .storage.spelling import Address, find_address, spell_table_for_pravega
+from .storage.spelling import spell_table_for_pravega
 from .tables import key_value_tables, merged_tables, stream_tables, views
 from .tables.named_table import NamedTable, TableInScope
 
@@ -71,38 +68,16 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
 
     `id` is the id of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
-    undo = _UNDO.get(find_table_kind(table))
-    if undo is None:
-        stream_tables.undo_creation(catalog, table.stream, id)
+    kind = find_table_kind(table)
+    if kind is MergedStreams:
+        merged_tables.drop(catalog, table.stream, id)
+    elif kind is KeyValueEntries:
+        key_value_tables.drop(catalog, table.stream, table.first_segment)
     else:
-        undo(catalog, table, id)
+        stream_tables.undo_creation(catalog, table.stream, id)
 
 
-_UNDO: Mapping[type[TableKind], Callable[[Catalog, StreamTable, str | None], object]] = {
-    MergedStreams: lambda catalog, table, id: merged_tables.drop(catalog, table.stream, id),
-    KeyValueEntries: lambda catalog, table, id: key_value_tables.drop(catalog, table.stream, table.first_segment),
-}
-"""How to undo the creation of tables that are no streams."""
-
-
-class _Scoped(TableInScope):
-    """A name in one scope."""
-
-    @cached_property
-    def address(self) -> Address:
-        """Return where the name leads. Raises InvalidNameError, ScopeNotFoundError for namespaces that are no scope."""
-        return find_address(self.catalog, self.identifier)
-
-    def suggest(self) -> str:
-        return suggest_table(self.catalog, self.identifier)
-
-    def check_is_stream(self) -> None:
-        if self.exists():
-            raise errors.InvalidNameError(f"{self.shown} is not a stream, and has no metadata tables.")
-        self.raise_not_found()
-
-
-class NoTable(_Scoped):
+class NoTable(TableInScope):
     """A name that no table can have."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
@@ -119,7 +94,7 @@ class NoTable(_Scoped):
         return False
 
 
-class NamedKeyValueTable(_Scoped):
+class NamedKeyValueTable(TableInScope):
     """A key-value table named as such, `name$kvtable`."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
@@ -139,7 +114,7 @@ class NamedKeyValueTable(_Scoped):
         return key_value_tables.drop(self.catalog, self.address.stream)
 
 
-class NamedPart(_Scoped):
+class NamedPart(TableInScope):
     """A changelog, or one type of the events of a stream, by the name `stream$part`."""
 
     @property
@@ -174,7 +149,7 @@ class NamedPart(_Scoped):
         )
 
 
-class TableOfScope(_Scoped):
+class TableOfScope(TableInScope):
     """A stream; where there is none, a key-value table, several streams or a view of this name, in this order.
 
     To a user who may not know whether there is a stream, the others count.

@@ -31,6 +31,7 @@ from .storage.spelling import prefix_table
 from .streaming import sink_tables
 from .streaming.micro_batches import StreamingReads
 from .tables import namespaces, stream_tables, views
+from .tables.named_table import TableInScope
 from .tables.time_travel import check_column_options
 from .writing import insert_start
 from .writing.automatic_compaction import AutomaticCompactions
@@ -137,7 +138,8 @@ class Operations:
             case r.TableExists():
                 return find_named(catalog, request).exists()
             case r.HintOfTable():
-                return find_named(catalog, request).suggest()
+                in_scope = isinstance(find_named(catalog, request), TableInScope)
+                return relations.suggest_table(catalog, request) if in_scope else ""
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):

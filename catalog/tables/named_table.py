@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NoReturn
 
 from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidNameError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from ..protocol.service_replies import KeySpace, MetadataDescription, MetadataRows, TableDescription, ViewDefinition
 from ..protocol.table_requests import Identifier, LoadTable, TableChange
 from ..storage.catalogs import Catalog
-from ..storage.spelling import resolve_stream
+from ..storage.spelling import Address, find_address, resolve_stream
 from .description import check_letter_case
 from .time_travel import travel_to
 
@@ -86,10 +87,6 @@ class NamedTable(ABC):
         names = tuple(make_segment_name(stream, segment.segment_id) for segment in segments)
         return KeySpace(names, tuple(repr(segment.max_key) for segment in segments))
 
-    def suggest(self) -> str:
-        """Return what to add to an error about a missing table; empty for one that exists, or has its own errors."""
-        return ""
-
     def refuse(self, statement: str, loaded: StreamTable | None) -> NoReturn:
         """Raise UnsupportedOperationError for a statement that tables cannot do. `loaded`: the table, if it was."""
         spelled = "mode('overwrite')" if self.catalog.by_options and statement == "INSERT OVERWRITE" else statement
@@ -105,6 +102,16 @@ class NamedTable(ABC):
 
 class TableInScope(NamedTable):
     """What a name in a scope means, if it can have rows of its own."""
+
+    @cached_property
+    def address(self) -> Address:
+        """Return where the name leads. Raises InvalidNameError, ScopeNotFoundError for namespaces that are no scope."""
+        return find_address(self.catalog, self.identifier)
+
+    def check_is_stream(self) -> None:
+        if self.exists():
+            raise InvalidNameError(f"{self.shown} is not a stream, and has no metadata tables.")
+        self.raise_not_found()
 
     @abstractmethod
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
