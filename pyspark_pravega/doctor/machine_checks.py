@@ -83,15 +83,8 @@ def _check_packages(_environment: Mapping[str, str]) -> _Finding:
 
 def _is_within(version: str, versions: str) -> bool:
     """Return whether a version is within the bounds; our own requirements use release numbers only."""
-    have = _parse_version(version)
-    for bound in filter(None, versions.split(",")):
-        match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", bound)
-        if match is None:
-            continue
-        limit = _parse_version(match[2])
-        if (match[1] == ">=" and have < limit) or (match[1] == "<" and have >= limit):
-            return False
-    return True
+    have, bounds = _parse_version(version), re.findall(r"(>=|<)\s*([\d.]+)", versions)
+    return all((have >= _parse_version(limit)) == (sign == ">=") for sign, limit in bounds)
 
 
 def _parse_version(version: str) -> tuple[int, ...]:
