@@ -151,10 +151,12 @@ def find_server_name_override(config: ClientConfig, endpoint: Endpoint) -> str |
     return re.sub(r"^\*\.", "any.", names[0])
 
 
-def make_connection_error(error: OSError, endpoint: Endpoint) -> errors.PravegaError:
-    """Make the error for a failed connection or handshake.
+def make_connection_error(
+    error: OSError, endpoint: Endpoint, kind: str = "the server", advice: str = ""
+) -> errors.PravegaError:
+    """Make the error for a failed connection or handshake with a server, which messages call `kind`.
 
-    TlsError is final; ServerUnavailableError and ServerTimeoutError may pass.
+    TlsError is final; ServerUnavailableError, with `advice` behind it, and ServerTimeoutError may pass.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
@@ -163,7 +165,7 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> errors.PravegaE
         sentence = _OUT_OF_DATE if code in (_EXPIRED, _NOT_YET_VALID) else _UNTRUSTED
         return _make_tls_error(sentence, endpoint, error.verify_message)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return errors.ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
+        return errors.ServerUnavailableError(f"{kind} at {endpoint} closed the TLS connection")
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
@@ -179,9 +181,9 @@ def make_connection_error(error: OSError, endpoint: Endpoint) -> errors.PravegaE
     resolution_error = why if isinstance(error, socket.gaierror) else None
     reason = resolution_error or error.strerror or str(error) or type(error).__name__
     unavailable = errors.ServerUnavailableError(
-        f"cannot reach the server at {endpoint} ({reason}); check the address, and that the server runs"
+        f"cannot reach {kind} at {endpoint} ({reason}); check the address, and that the server runs{advice}"
     )
-    unavailable.unreached = None if why is None else errors.Unreached(f"the server at {endpoint}", why)
+    unavailable.unreached = None if why is None else errors.Unreached(f"{kind} at {endpoint}", why)
     return unavailable
 
 

@@ -23,7 +23,7 @@ from pyspark_pravega import errors
 from .. import tls
 from ..config import ClientConfig, Endpoint
 from ..credentials import make_authorization_header
-from ..retry import FirstContact, describe_unreached, retry
+from ..retry import FirstContact, retry
 
 _log = logging.getLogger(__name__)
 
@@ -351,12 +351,4 @@ class RegistryRequests:
             return errors.ServerUnavailableError(
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
-        failure = tls.make_connection_error(error, self.endpoint)
-        if not isinstance(failure, errors.ServerUnavailableError):
-            return failure
-        why = describe_unreached(error)
-        unavailable = errors.ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address, and that the server runs{self.advice}"
-        )
-        unavailable.unreached = None if why is None else errors.Unreached(name, why)
-        return unavailable
+        return tls.make_connection_error(error, self.endpoint, self.kind, self.advice)
