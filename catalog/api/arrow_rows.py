@@ -23,22 +23,16 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 _LONGEST_INTEGER = 20
 """The digits of the largest number in 64 bits."""
 
-_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
-    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
-    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
-    lambda type: (
-        types.is_binary(type)
-        or types.is_large_binary(type)
-        or types.is_binary_view(type)
-        or types.is_fixed_size_binary(type)
-    ),
-    types.is_boolean,
-    types.is_date,
-    lambda type: types.is_timestamp(type) and type.tz is None,
-    lambda type: types.is_timestamp(type) and type.tz is not None,
-    types.is_duration,
-    types.is_time,
+_LIKE: tuple[tuple[Callable[[pa.DataType], bool], ...], ...] = (
+    (types.is_integer, types.is_floating, types.is_decimal),
+    (types.is_string, types.is_large_string, types.is_string_view),
+    (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+    (types.is_boolean,),
+    (types.is_date,),
+    (types.is_duration,),
+    (types.is_time,),
 )
+"""What tells that a type is of a sort, for each sort but timestamps."""
 
 
 class RowsOfTable:
@@ -194,7 +188,9 @@ def can_become(source: pa.DataType, target: pa.DataType) -> bool:
         return [field.name for field in source] == names and all(
             can_become(source.field(name).type, target.field(name).type) for name in names
         )
-    return any(like(source) and like(target) for like in _LIKE)
+    if types.is_timestamp(source) and types.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    return any(all(any(is_one(type) for is_one in sort) for type in (source, target)) for sort in _LIKE)
 
 
 def _is_list(type: pa.DataType) -> bool:
