@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import pyspark.sql.types as T
@@ -58,15 +59,10 @@ def segments(pravega: Pravega, stream: Stream) -> Rows:
 def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
     """Return the segments of these epochs; none if the user may not ask for them, which needs the right to write."""
     try:
-        return {
-            segment.segment_id: segment for epoch in _find_epochs(pravega, stream, epochs).values() for segment in epoch
-        }
+        by_epoch = _ask_for_each(epochs, partial(pravega.controller.epoch_segments, stream))
+        return {segment.segment_id: segment for segments in by_epoch.values() for segment in segments}
     except PermissionDeniedError:
         return {}
-
-
-def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, Sequence[SegmentRange]]:
-    return _ask_for_each(epochs, lambda epoch: pravega.controller.epoch_segments(stream, epoch))
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
@@ -100,7 +96,7 @@ def _ask_for_each(numbers: Iterable[int], ask: Callable[[int], R]) -> dict[int, 
 def scale_events(pravega: Pravega, stream: Stream) -> Rows:
     ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     last = max(map(get_segment_epoch, ids), default=0)
-    epochs = _find_epochs(pravega, stream, range(last + 1))
+    epochs = _ask_for_each(range(last + 1), partial(pravega.controller.epoch_segments, stream))
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
     every = {segment.segment_id for segments in epochs.values() for segment in segments}
@@ -124,7 +120,7 @@ def scale_events(pravega: Pravega, stream: Stream) -> Rows:
         before = segments
 
 
-def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[SegmentRange] | None:
+def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> list[SegmentRange] | None:
     """Return the segments of an epoch, which may be those of the epoch before; None if there is no such epoch."""
     try:
         return pravega.controller.epoch_segments(stream, epoch)
