@@ -174,11 +174,8 @@ class SchemaRegistry(ClosedAtEnd):
 
     def codecs(self, group: str) -> list[str]:
         """Return the names of the group's codecs. The codec "" (none) is always usable and never listed."""
-
-        def read_names(reply: Any) -> list[str]:
-            return [codec["name"] for codec in reply["codecTypes"]]
-
-        return self._requests.ask(Request.of_group("GET", group, "codecTypes"), read_names)
+        request = Request.of_group("GET", group, "codecTypes")
+        return self._requests.ask(request, lambda reply: [codec["name"] for codec in reply["codecTypes"]])
 
     def add_codec(self, group: str, codec: str) -> None:
         """Register a codec, unless the group already has it."""
