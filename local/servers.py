@@ -7,6 +7,7 @@ passwords among them. For the same reason the servers' own logging of their sett
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -266,13 +267,10 @@ def _write_accounts(settings: ServerSettings, run: Path) -> str:
 
 
 def _format_properties(values: Mapping[str, str]) -> bytes:
-    """Return a Java properties file; backslashes and non-ASCII characters are escaped."""
+    """Return a Java properties file. Its escapes are those of JSON; Java takes `\\"` for a quotation mark."""
     lines = []
     for key, value in values.items():
-        text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-        encoded = text.encode("utf-16-be")
-        units = (int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2))
-        escaped = "".join(chr(unit) if unit < 0x7F else f"\\u{unit:04x}" for unit in units)
+        escaped = json.dumps(value)[1:-1]
         # Java drops only leading blanks.
         if escaped.startswith(" "):
             escaped = "\\" + escaped
