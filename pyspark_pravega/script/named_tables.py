@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -27,18 +26,13 @@ _NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "sch
 """Conditions of errors about missing objects, and the parameter with the object's name."""
 
 
-@dataclass(frozen=True)
-class MissingTable:
-    """A table that does not exist, and the line of the statement that needs it."""
+def find_missing_tables(
+    script: Sequence[Statement], catalog: str, settings: Mapping[str, str]
+) -> list[tuple[int, str]]:
+    """Find the catalog's tables that are named in full, do not exist, and are not made by an earlier statement.
 
-    line: int
-    text: str
-
-
-def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
-    """Return the catalog's tables that are named in full, do not exist, and are not made by an earlier statement.
-
-    `settings` are those of the catalog's conf. Raises the errors of servers that do not answer.
+    Returns for each the line of the statement that needs it, and a sentence. `settings` are those of the catalog's
+    conf. Raises the errors of servers that do not answer.
     """
     names = list(_find_wanted(script, catalog))
     if not names:
@@ -52,7 +46,7 @@ def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Map
             try:
                 opened.load_table(name)
             except StreamNotFoundError as error:
-                missing.append(MissingTable(line, error.for_user()))
+                missing.append((line, error.for_user()))
             except PravegaError:
                 continue  # a view, or a table that cannot be read: it exists
     return missing

@@ -209,8 +209,8 @@ def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catal
     except PravegaError as error:
         print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
         return True
-    for table in missing:
-        _report_failure(path, f"Line {table.line}: {table.text}")
+    for line, text in missing:
+        _report_failure(path, f"Line {line}: {text}")
     return not missing
 
 

@@ -69,6 +69,6 @@ def test_missing_tables(cluster: ClusterInfo, spark: SparkSession, scope: str) -
     """.replace("<s>", f"`{scope}`")
     servers = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
     found = find_missing_tables(split_script(script), "pravega", servers)
-    assert [table.line for table in found] == [4, 7, 8]
-    assert f"Did you mean `{scope}`.sensor?" in found[0].text
-    assert "far-away" in found[1].text and "There is no namespace nowhere" in found[2].text
+    assert [line for line, _ in found] == [4, 7, 8]
+    assert f"Did you mean `{scope}`.sensor?" in found[0][1]
+    assert "far-away" in found[1][1] and "There is no namespace nowhere" in found[2][1]
