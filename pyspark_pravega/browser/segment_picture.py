@@ -34,20 +34,15 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A mark on an axis."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
 class SegmentPicture:
-    """What a template draws. `left_out` counts the oldest epochs, for which there is no room."""
+    """What a template draws. `left_out` counts the oldest epochs, for which there is no room.
+
+    `keys` and `epochs` are marks on the axes: where each is, and its text.
+    """
 
     boxes: Sequence[Box]
-    keys: Sequence[Tick]
-    epochs: Sequence[Tick]
+    keys: Sequence[tuple[float, str]]
+    epochs: Sequence[tuple[float, str]]
     height: float
     left_out: int
     describes: str
@@ -79,11 +74,9 @@ def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mappin
     every = math.ceil((newest - first + 1) / 8)
     return SegmentPicture(
         boxes=boxes,
-        keys=[
-            Tick(TOP + part * height, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1) if height > 60 or part in (0, 1)
-        ],
+        keys=[(TOP + part * height, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1) if height > 60 or part in (0, 1)],
         epochs=[
-            Tick(LEFT + (epoch - first) * step, _name_epoch(epoch, times.get(epoch)))
+            (LEFT + (epoch - first) * step, _name_epoch(epoch, times.get(epoch)))
             for epoch in range(first, newest + 1, every)
         ],
         height=height,
