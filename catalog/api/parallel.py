@@ -31,18 +31,16 @@ def read_in_threads(
             for batch in read(partition):
                 yield number, batch
         return
-    left, lock = iter(enumerate(partitions)), threading.Lock()
+    left: SimpleQueue[tuple[int, P] | None] = SimpleQueue()
+    for task in (*enumerate(partitions), *[None] * count):
+        left.put(task)
     cancellation, free = Cancellation(), threading.Semaphore(count * _AHEAD)
     read_ahead: SimpleQueue[Numbered | BaseException | None] = SimpleQueue()
-
-    def take_next() -> tuple[int, P] | None:
-        with lock:
-            return next(left, None)
 
     def work() -> None:
         try:
             with activate(cancellation):
-                for number, partition in iter(take_next, None):
+                for number, partition in iter(left.get, None):
                     for batch in read(partition):
                         free.acquire()
                         cancellation.check()
