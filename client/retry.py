@@ -7,7 +7,6 @@ has never answered may be given up earlier (`FirstContact`).
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -111,15 +110,6 @@ def log_unreached(unreached: Unreached, left: float) -> None:
             return
         _logged[unreached.server] = now
     _log.warning("cannot reach %s (%s), trying for %.0f s more", unreached.server, unreached.why, left)
-
-
-def describe_unreached(error: OSError) -> str | None:
-    """Return in a few words why there was no connection; None for the failure of an existing connection."""
-    if isinstance(error, ConnectionRefusedError):
-        return "refused"
-    if isinstance(error, socket.gaierror):
-        return "unknown host"
-    return None
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from pyspark_pravega import errors
 
 from .config import ClientConfig, Endpoint
-from .retry import describe_unreached
 
 _PROBE_SECONDS = 2.0
 
@@ -177,9 +176,10 @@ def make_connection_error(
             f"the server at {endpoint} did not answer in time; is it up, and does it speak the protocol of the "
             "address (tls:// or tcp://)?"
         )
-    why = describe_unreached(error)
-    resolution_error = why if isinstance(error, socket.gaierror) else None
-    reason = resolution_error or error.strerror or str(error) or type(error).__name__
+    why = "refused" if isinstance(error, ConnectionRefusedError) else None
+    reason = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, socket.gaierror):
+        why = reason = "unknown host"
     unavailable = errors.ServerUnavailableError(
         f"cannot reach {kind} at {endpoint} ({reason}); check the address, and that the server runs{advice}"
     )
