@@ -45,11 +45,6 @@ _EVENT_SEED = _hash_as_java("EventRouter") & _M64
 _TABLE_SEED = _hash_as_java("KeyValueTableRouter") & _M64
 
 
-def hash_key(key: str) -> float:
-    """Return the position of an event's routing key in the key space [0, 1)."""
-    return _hash_one(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED)
-
-
 def hash_table_key(primary_key: bytes) -> float:
     """Return the position of a key-value table's primary key in the key space [0, 1)."""
     return _hash_one(primary_key, _TABLE_SEED)
@@ -101,7 +96,7 @@ def _hash_words(words: Sequence[Words], size: int, seed: int) -> Any:
 
 
 def hash_keys(keys: pa.Array) -> npt.NDArray[np.float64]:
-    """Return the positions of many routing keys, an Arrow array of strings, as `hash_key` does.
+    """Return the positions of routing keys, an Arrow array of strings, in the key space [0, 1).
 
     Raises InvalidRowError for a null and for a key longer than MAX_KEY; names the row.
     """

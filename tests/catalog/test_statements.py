@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
-from pyspark_pravega.client.routing import hash_key
+from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
@@ -248,7 +249,7 @@ def test_functions(spark: SparkSession, pravega: Pravega, scope: str) -> None:
     spark.sql(f"CREATE TABLE {table} (k STRING) TBLPROPERTIES ('routing-key'='k', 'scaling.min-segments'='4')")
     spark.createDataFrame([(key,) for key in KEYS if key], "k STRING").writeTo(table).append()
     hashes = spark.createDataFrame([(key,) for key in KEYS], "k STRING").selectExpr("pravega.system.routing_hash(k)")
-    assert [row[0] for row in hashes.collect()] == [hash_key(key) for key in KEYS]
+    assert [row[0] for row in hashes.collect()] == hash_keys(pa.array(KEYS)).tolist()
     found = spark.sql(
         f"SELECT _segment = {table}.segment_of(k) AS there, "
         f"_event_pointer = pravega.system.event_pointer(_segment, _offset, length(_raw)) AS pointer FROM {table}"

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_pravega import native
-from pyspark_pravega.client.routing import MAX_KEY, SegmentRouter, hash_key, hash_keys, hash_table_key
+from pyspark_pravega.client import routing
+from pyspark_pravega.client.routing import MAX_KEY, SegmentRouter, hash_keys, hash_table_key
 from pyspark_pravega.client.stream import (
     SegmentRange,
     Stream,
@@ -43,6 +44,11 @@ def java_keys() -> dict[str, float]:
         bytes.fromhex(units).decode("utf-16-be", "surrogatepass"): as_double(bits)
         for units, bits in rows("routing.tsv")
     }
+
+
+def hash_key(key: str) -> float:
+    """Return the position of one routing key, as key-value tables hash theirs one by one."""
+    return routing._hash_one(key.encode("utf-16-le", "surrogatepass"), routing._EVENT_SEED)
 
 
 def is_unicode(key: str) -> bool:
