@@ -35,18 +35,14 @@ _MARK = 0xFE
 _BITS = 24
 """Bits of the segment's epoch, and of its number."""
 _TIME_BITS = 40
-"""Bits of the time in milliseconds, before 32 random ones: segment stores keep what they note of writers by their ids,
-and those of one time close together."""
+"""Bits of the time in milliseconds, before 32 random ones. A segment store sorts what it notes of writers by ids."""
 _ABORTED = (1 << 63) - 1
 """The last event number of a writer that may not append any more."""
 
 
 @dataclass(frozen=True, eq=False)
 class SingleAppend:
-    """An append of `events` framed events, the `data`; only a commit needs these.
-
-    `segments`: the current ones of the stream when the append was made ready.
-    """
+    """An append of `events` framed events, the `data`; only a commit needs these. `segments`: those of the stream."""
 
     store: SegmentStore
     stream: Stream
@@ -64,8 +60,7 @@ class SingleAppend:
     def status(self) -> TransactionStatus:
         """Return COMMITTED if the block is stored, ABORTED if it never will be, UNKNOWN if the segment is gone.
 
-        OPEN also means that it is being stored: a segment store tells only what is durable. Raises
-        PermissionDeniedError for a user who may not write.
+        OPEN may mean that it is being stored. Raises PermissionDeniedError for a user who may not write.
         """
         segment = self.address.segment_id
         info = self.store.segment_infos(self.stream, [segment]).get(segment)
@@ -80,10 +75,10 @@ class SingleAppend:
     def commit(self, timeout: float = 300.0) -> None:
         """Store the block once, however often this is called.
 
-        Raises TransactionNotOpenError after an abort, SegmentSealedError if the stream was scaled since and the block
-        will never be stored, and TransactionOutcomeUnknownError if the segment store does not say what has become of
-        it for `timeout` seconds.
+        Raises TransactionNotOpenError after an abort, SegmentSealedError if the stream was scaled before, and
+        TransactionOutcomeUnknownError if the segment store does not answer for `timeout` seconds.
         """
+        why = "another writer, which thought this one dead, has aborted it"
         try:
             with limit_retries(timeout), self._open_appender() as appender:
                 appender.append(self.data, self.events)
@@ -95,33 +90,29 @@ class SingleAppend:
                 return
             if isinstance(error, errors.SegmentSealedError):
                 raise
-            raise self._make_ended_error(error.message) from None
+            number, why = _ABORTED, error.message
         except errors.PravegaError as error:
             raise self._make_unknown_error(error) from error
         if number == _ABORTED:
-            raise self._make_ended_error("another writer, which thought this one dead, has aborted it")
+            raise errors.TransactionNotOpenError(
+                f"append {self.id} to stream '{self.stream}' failed: {why}. No event of it is visible"
+            )
 
     def abort(self) -> None:
         """Prevent the append, also by others that try it at this moment.
 
-        Raises TransactionNotOpenError if the block is stored, TransactionOutcomeUnknownError if that cannot be found
-        out.
+        Raises TransactionNotOpenError if the block is stored, TransactionOutcomeUnknownError if nobody tells.
         """
         if self._find_end(self._give_up) is TransactionStatus.COMMITTED:
             raise errors.TransactionNotOpenError(f"append {self.id} to stream '{self.stream}' is already stored")
 
     def _give_up(self) -> None:
-        """Let the segment store refuse the block, unless that is stored or on its way into the log."""
+        """Have the block refused from now on, unless it is stored or on its way into the log."""
         with suppress(errors.SegmentSealedError, errors.SegmentNotFoundError):
-            self.store.request(
-                self.address,
-                Access.WRITE,
-                "end a writer of",
-                lambda request_id, segment, token: wire.update_attribute(
-                    request_id, segment, self.id, (_ABORTED, wire.NO_EVENT_NUMBER), token
-                ),
-                SegmentAttributeUpdated,
-            )
+            self.store.request(self.address, Access.WRITE, "end a writer of", self._pack_end, SegmentAttributeUpdated)
+
+    def _pack_end(self, request_id: int, segment: str, token: str) -> bytes:
+        return wire.update_attribute(request_id, segment, self.id, (_ABORTED, wire.NO_EVENT_NUMBER), token)
 
     def _find_end(self, step: Callable[[], None] = lambda: None) -> TransactionStatus:
         """Return the state that the append has for good, looking again after each `step`."""
@@ -142,11 +133,6 @@ class SingleAppend:
         return errors.TransactionOutcomeUnknownError(
             f"it is unknown whether append {self.id} to stream '{self.stream}' is stored: {error.message}; look at "
             "the data before you write it again"
-        )
-
-    def _make_ended_error(self, why: str) -> errors.TransactionNotOpenError:
-        return errors.TransactionNotOpenError(
-            f"append {self.id} to stream '{self.stream}' failed: {why}. No event of it is visible"
         )
 
     def _open_appender(self) -> SegmentAppender:

@@ -26,12 +26,11 @@ from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
-from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert
+from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert, can_defer
 from pyspark_pravega.datasource.insert.ledger import name_writer_of_query
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, Unit
 from pyspark_pravega.datasource.insert.prepare import (
-    can_defer,
     choose_rows_to_write,
     find_epoch_of_application,
     find_marking_column,
@@ -56,7 +55,7 @@ _ABANDONED_SECONDS = 30.0
 """How long it may take to abort a write that nobody waits for: the service should end soon after its driver."""
 
 
-AnyWrite = TypeVar("AnyWrite", Insert, DeferredInsert, Dispatch)
+AnyWrite = TypeVar("AnyWrite", bound=Insert | DeferredInsert | Dispatch)
 
 
 @dataclass(frozen=True)
@@ -145,8 +144,8 @@ class OpenWrites(ABC, Generic[AnyWrite]):
         """Return a write that another service began."""
 
 
-class TransactionalInserts(OpenWrites[Insert]):
-    """The open INSERTs with a transaction."""
+class TransactionalInserts(OpenWrites[Insert | DeferredInsert]):
+    """The open INSERTs with a transaction, or with a single task that begins one if it has to."""
 
     kind = "An INSERT"
 
@@ -167,12 +166,16 @@ class TransactionalInserts(OpenWrites[Insert]):
                         f"{table.stream}. Leave it out, and run a MERGE whose conditions say what was written before."
                     )
                 seen = None if named is None else read_seen_state(pravega, table, named)
-                insert = Insert.begin(pravega, table, settings)
+                is_deferred = start.tasks == 1 and named is None and can_defer(table, start.writer)
+                insert = (DeferredInsert if is_deferred else Insert).begin(pravega, table, settings)
             else:
                 key = table.stream, name_writer_of_query(start.micro_batch.query)
                 insert = self.queries.begin(key, pravega, table, settings)
-        transaction = insert.transaction
-        self._add(table, str(transaction.id), OpenWrite(insert, start.number, catalog.hold()))
+        if isinstance(insert, DeferredInsert):
+            handle = start.make_handle(WriteKind.SINGLE_TASK, str(uuid.uuid4()))
+        else:
+            handle = start.make_handle(WriteKind.TRANSACTION, str(insert.transaction.id), seen)
+        self._add(table, handle.id, OpenWrite(insert, start.number, catalog.hold()))
         try:
             function = pickle_write(start.writer(insert.spec(start.schema, encoding)))
             cancellation.check()
@@ -180,12 +183,14 @@ class TransactionalInserts(OpenWrites[Insert]):
             for thread in self.abort_in_threads(lambda opened: opened.write is insert):
                 thread.join()
             raise
-        return InsertBegun(start.make_handle(WriteKind.TRANSACTION, str(transaction.id), seen), function, PYTHON)
+        return InsertBegun(handle, function, PYTHON)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
         handle, epoch = end.handle, end.epoch
         with cancellation.shield(), self._take(catalog, table, end) as insert:
             reports = end.load_complete(InsertMessage, insert.abort)
+            if isinstance(insert, DeferredInsert):
+                return insert.commit(reports, end.statement or CommitRequest(again=end.again))
             if epoch is not None:
                 return self._commit_micro_batch(catalog, insert, reports, end)
             named = find_epoch_of_application(catalog.options(write=handle.options))
@@ -213,33 +218,14 @@ class TransactionalInserts(OpenWrites[Insert]):
         self.queries.note_commit(key, catalog, insert, epoch, log)
         return rows
 
-    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> Insert:
+    def _rejoin(
+        self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings
+    ) -> Insert | DeferredInsert:
         """Take over an INSERT that another service began; raises the errors of `Insert.rejoin`."""
-        again = end.again and end.epoch is None
-        return Insert.rejoin(catalog.pravega, table, settings, uuid.UUID(end.handle.id), again=again)
-
-
-class DeferredInserts(OpenWrites[DeferredInsert]):
-    """The open INSERTs with a single task, which begins their transaction if it has to."""
-
-    kind = "An INSERT"
-
-    def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
-        pravega, table = prepared.pravega, prepared.table
-        encoding = run_in_background(partial(find_encoding_id, pravega, table))
-        insert = DeferredInsert.begin(pravega, table, write_settings(prepared.options))
-        function = pickle_write(start.writer(insert.spec(start.schema, encoding)))
-        handle = start.make_handle(WriteKind.SINGLE_TASK, str(uuid.uuid4()))
-        self._add(table, handle.id, OpenWrite(insert, start.number, catalog.hold()))
-        return InsertBegun(handle, function, PYTHON)
-
-    def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
-        with cancellation.shield(), self._take(catalog, table, end) as insert:
-            reports = end.load_complete(InsertMessage, insert.abort)
-            return insert.commit(reports, end.statement or CommitRequest(again=end.again))
-
-    def _rejoin(self, catalog: Catalog, table: StreamTable, end: InsertEnd, settings: WriteSettings) -> DeferredInsert:
-        return DeferredInsert(catalog.pravega, table, settings)
+        if end.handle.kind == WriteKind.SINGLE_TASK:
+            return DeferredInsert(catalog.pravega, table, settings)
+        id, again = uuid.UUID(end.handle.id), end.again and end.epoch is None
+        return Insert.rejoin(catalog.pravega, table, settings, id, again=again)
 
 
 class Dispatches(OpenWrites[Dispatch]):
@@ -286,7 +272,7 @@ class Inserts:
         self._transactional = TransactionalInserts()
         self._open: Mapping[WriteKind, OpenWrites[Any]] = {
             WriteKind.TRANSACTION: self._transactional,
-            WriteKind.SINGLE_TASK: DeferredInserts(),
+            WriteKind.SINGLE_TASK: self._transactional,
             WriteKind.SEVERAL_STREAMS: Dispatches(),
         }
         """What keeps the writes of a kind open; nothing does for those without a transaction."""
@@ -299,8 +285,6 @@ class Inserts:
         plain = None if start.writer is ChangesWriter else prepared.make_plain_writer(start.schema, epoch)
         if plain is not None:
             return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
-        if start.tasks == 1 and start.micro_batch is None and can_defer(prepared.table, start.writer, prepared.options):
-            return self._open[WriteKind.SINGLE_TASK].begin(catalog, prepared, start)
         return self._transactional.begin(catalog, prepared, start)
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:

@@ -393,11 +393,7 @@ class CommitLog(VersionTable):
     def _get_statuses(
         self, transactions: Iterable[uuid.UUID], *, appends: bool = False
     ) -> dict[uuid.UUID, TransactionStatus]:
-        """Return the states of transactions.
-
-        Those of single appends are left out, because nobody sees a part of one; with `appends` only for a user who may
-        not write.
-        """
+        """Return the states of transactions; with `appends` those of single appends too, for a user who may write."""
         states = {}
         for one in transactions:
             if not is_append_id(one):

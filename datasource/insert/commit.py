@@ -226,11 +226,10 @@ class Commit:
             left = max(0.0, self._deadline - time.monotonic())
             if isinstance(self._target, SingleAppend):
                 self._target.commit(left)
-                self.step = Step.KNOWN
-                return
-            last = [segment.segment_id for segment in self._target.segments[-_LOOKED_AT:]]
-            look_up = partial(self._pravega.segments.segment_infos, self._stream, last, self._target.id)
-            self._target.commit(left, self._noted, lambda: not look_up())
+            else:
+                last = [segment.segment_id for segment in self._target.segments[-_LOOKED_AT:]]
+                look_up = partial(self._pravega.segments.segment_infos, self._stream, last, self._target.id)
+                self._target.commit(left, self._noted, lambda: not look_up())
         except (errors.TransactionNotOpenError, errors.SegmentSealedError):
             if self._is_logged:
                 self._withdraw()

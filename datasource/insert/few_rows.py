@@ -41,10 +41,10 @@ def hold_rows(
     segments: Sequence[SegmentRange],
     batches: Sequence[pa.RecordBatch],
 ) -> InsertMessage | None:
-    """Return the report of a task that holds all its rows back; None if a transaction must take them.
+    """Return the report of a task that holds all its rows back; None if these need a transaction.
 
-    It must for more than a few bytes, for events of several segments, and for rows that cannot be written. `columns`
-    are the schema of the rows, and the encoding id of their events. Rows without keys go to one segment.
+    They do if they are many, go to several segments, or cannot be written. `columns` are the schema of the rows, and
+    the encoding id of their events. Rows without keys go to one segment.
     """
     schema, encoding_id = columns
     encoder, fit = table.make_encoder(schema, encoding_id), make_length_check(table.schema)
@@ -57,15 +57,13 @@ def hold_rows(
         data = b"".join(map(frame, events))
     except (EventTooLargeError, InvalidRowError):
         return None  # the writer that comes next says which row, and what is visible
-    rows = sum(map(len, events))
-    if not rows:
+    if not (rows := sum(map(len, events))):
         return InsertMessage(0, 0, {})
     places = np.unique(router.places(np.concatenate(positions)))
     if len(places) > 1 or len(data) > _FEW_BYTES:
         return None
     segment = router.segment_ids[places[0]]
-    transaction = make_append_id(segment)
-    if transaction is None:
+    if (transaction := make_append_id(segment)) is None:
         return None
     written = {segment: SegmentWrite(len(data), rows, (), resumed=False)}
     held = HeldRows(data, table, schema, batches)

@@ -164,6 +164,11 @@ class DeferredInsert:
         """Do nothing: nothing is kept alive."""
 
 
+def can_defer(table: StreamTable, writer: object) -> bool:
+    """Return whether one task may write without a transaction: it only inserts rows, and notes no time of theirs."""
+    return writer is InsertWriter and table.event_time is None
+
+
 def _make_spec(
     insert: Insert | DeferredInsert,
     target: tuple[uuid.UUID | None, Sequence[SegmentRange], str],
@@ -172,14 +177,13 @@ def _make_spec(
 ) -> InsertSpec:
     """Return what tasks need to write to a transaction, or to none yet, with its segments and its token."""
     pravega, table, (transaction, segments, token) = insert.pravega, insert.table, target
-    ids = [segment.segment_id for segment in segments]
     return InsertSpec(
         table=table,
         config=pravega.config,
         schema=schema,
         transaction=transaction,
         segments=tuple(segments),
-        endpoints=pravega.segments.locations(table.stream, ids),
+        endpoints=pravega.segments.locations(table.stream, (segment.segment_id for segment in segments)),
         token=token,
         settings=insert.settings,
         encoding_id=find_encoding_id(pravega, table) if encoding is None else encoding(),

@@ -19,7 +19,6 @@ from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..tables.table_settings import count_milliseconds, describe_missing_event_time
 from .commit import WriteSettings
 from .ledger import Epoch
-from .task import InsertWriter
 
 TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"
@@ -149,12 +148,6 @@ def write_settings(options: o.Options) -> WriteSettings:
         commit_timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds(),
         spool_memory=options.get(o.SPOOL_MEMORY),
     )
-
-
-def can_defer(table: StreamTable, writer: object, options: o.Options) -> bool:
-    """Return whether a write by one task may do without a transaction: it inserts rows, once and without a time."""
-    has_epoch = find_epoch_of_application(options) is not None
-    return writer is InsertWriter and not has_epoch and table.event_time is None
 
 
 def find_epoch_of_application(options: o.Options) -> Epoch | None:

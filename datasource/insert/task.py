@@ -55,12 +55,6 @@ class InsertSpec:
     settings: WriteSettings
     encoding_id: int | None
 
-    def begin(self, pravega: Pravega) -> tuple[InsertSpec, Transaction]:
-        """Begin the transaction; return the plan with it."""
-        transaction = Transaction.begin(pravega.controller, self.table.stream, self.settings.lease_ms)
-        segments, token = tuple(transaction.segments), transaction.token
-        return replace(self, transaction=transaction.id, segments=segments, token=token), transaction
-
     def rejoin(self, pravega: Pravega) -> Transaction:
         """Return the transaction, which is kept alive until it is stopped or has ended."""
         assert self.transaction is not None
@@ -121,15 +115,8 @@ class TaskRows:
             if (segment.stream, segment.transaction) == (stream, transaction)
         }
         size, retries = sum(one.bytes for one in written.values()), sum(one.retries for one in written.values())
-        return InsertMessage(
-            self._partition,
-            self._rows,
-            written,
-            reached=self._reached.millis,
-            bytes=size,
-            retries=retries,
-            transaction=transaction,
-        )
+        reached = self._reached.millis
+        return InsertMessage(self._partition, self._rows, written, 0, reached, size, retries, transaction=transaction)
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -167,7 +154,10 @@ class InsertWriter(DataSourceArrowWriter):
     def _begin_and_write(
         self, pravega: Pravega, partition: int, batches: Iterator[pa.RecordBatch]
     ) -> WriterCommitMessage:
-        spec, transaction = self._spec.begin(pravega)
+        spec = self._spec
+        transaction = Transaction.begin(pravega.controller, spec.table.stream, spec.settings.lease_ms)
+        segments, token = tuple(transaction.segments), transaction.token
+        spec = replace(spec, transaction=transaction.id, segments=segments, token=token)
         try:
             report = self._write(pravega, spec, partition, batches)
             transaction.ping()  # nobody keeps it alive until the driver commits

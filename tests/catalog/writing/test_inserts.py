@@ -29,7 +29,7 @@ SCHEMA = StructType([StructField("id", IntegerType())])
 
 def begin(inserts: Inserts, catalog: Catalog, table: StreamTable) -> InsertHandle:
     prepared = open_table(catalog.pravega, table, catalog.options()).prepare_insert(SCHEMA)
-    return inserts.begin(catalog, prepared, InsertStart(1, SCHEMA, 1, {})).insert
+    return inserts.begin(catalog, prepared, InsertStart(1, SCHEMA, 2, {})).insert
 
 
 @pytest.mark.parametrize("service", [lambda inserts: inserts, lambda inserts: Inserts()], ids=["same", "another"])
