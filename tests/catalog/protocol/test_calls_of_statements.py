@@ -231,7 +231,8 @@ def test_calls_of_a_micro_batch_of_changes(traced: Traced, spark: SparkSession, 
     finally:
         query.stop()
     assert requests["plan_micro_batch"] == 1 and requests["end_of_micro_batch"]
-    assert set(calls) == {"look up", "read table"}
+    # For the state of an INSERT that is being committed at this moment, a token is needed.
+    assert set(calls) - {"getDelegationToken"} == {"look up", "read table"}
 
 
 def test_calls_of_a_lookup_join(traced: Traced, spark: SparkSession, scope: str, tmp_path: Path) -> None:

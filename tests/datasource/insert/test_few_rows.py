@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
-from pyspark_pravega.client.routing import hash_key
+from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.single_append import SingleAppend, is_append_id, rejoin
 from pyspark_pravega.client.stream import Stream
@@ -102,9 +102,9 @@ def test_rows_with_keys(pravega: Pravega, new_stream: Callable[..., Stream], ids
     message = run(insert, KEYED, iter([keyed_rows(ids)]))
     assert (message.held is not None) is held
     assert insert.commit([message]) == len(ids)
-    expected = Counter(int(hash_key(str(id)) * 4) for id in ids)
+    expected = {int(position * 4) for position in hash_keys(pa.array(map(str, ids))).tolist()}
     lengths = {segment: info.write_offset for segment, info in pravega.segments.segment_infos(stream, range(4)).items()}
-    assert {segment for segment, length in lengths.items() if length} == set(expected)
+    assert {segment for segment, length in lengths.items() if length} == expected
     assert versions(pravega, stream) == [(len(ids), held)]
 
 
