@@ -138,7 +138,7 @@ def test_rows_are_ordered_by_their_commits(
     """A table may have columns of its own with the names that commits have; of old commits the page knows nothing."""
     monkeypatch.setattr(newest_rows, "_VERSIONS", 3)
     table = catalog.create_table(
-        f"`{scope}`.own", pa.schema([(own, pa.int64())]), properties={"scaling.min-segments": "4"}
+        f"`{scope}`.own", pa.schema([(own, pa.int64())]), properties={"scaling.min-segments": "4", "routing-key": own}
     )
     for number in range(1, 6):
         table.append(pa.table({own: range(number * 100_000, number * 100_000 + 9)}))
