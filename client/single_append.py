@@ -23,7 +23,7 @@ from .segments.append import SegmentAppender
 from .segments.failures import TRANSIENT, SegmentAddress
 from .segments.store import SegmentStore
 from .stream import Access, SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_id
-from .transaction import Transaction
+from .transaction import REFUSED, Transaction
 from .wire import commands as wire
 from .wire.replies import SegmentAttributeUpdated
 
@@ -64,10 +64,13 @@ class SingleAppend:
         """
         segment = self.address.segment_id
         info = self.store.segment_infos(self.stream, [segment]).get(segment)
+        try:
+            with self._open_appender() as appender:
+                number = appender.last_event_number  # read last: it is final if the segment was sealed before
+        except errors.SegmentNotFoundError:
+            info = None
         if info is None:
             return TransactionStatus.UNKNOWN
-        with self._open_appender() as appender:
-            number = appender.last_event_number  # read last: it is final if the segment was sealed before
         if number == _ABORTED or (info.sealed and not number):
             return TransactionStatus.ABORTED
         return TransactionStatus.COMMITTED if number else TransactionStatus.OPEN
@@ -86,12 +89,17 @@ class SingleAppend:
                 number = appender.last_event_number
         except (errors.SegmentSealedError, errors.SegmentNotFoundError) as error:
             # A block that was sent on a lost connection may be stored before the seal that this one has met.
-            if self._find_end() is TransactionStatus.COMMITTED:
+            state = self._find_end()
+            if state is TransactionStatus.COMMITTED:
                 return
+            if state is TransactionStatus.UNKNOWN and appender.retries:
+                raise self._make_unknown_error(error) from error
             if isinstance(error, errors.SegmentSealedError):
                 raise
             number, why = _ABORTED, error.message
         except errors.PravegaError as error:
+            if isinstance(error, REFUSED) and not appender.retries:
+                raise
             raise self._make_unknown_error(error) from error
         if number == _ABORTED:
             raise errors.TransactionNotOpenError(

@@ -10,6 +10,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_reader_groups
+from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.client.segments.failures import TRANSIENT
 from pyspark_pravega.client.single_append import rejoin
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -60,7 +62,8 @@ def transactions(pravega: Pravega, stream: Stream) -> Rows:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
     for number, entry in enumerate(head.queue, 1):
         state = "unknown"
-        with suppress(PermissionDeniedError):  # only who may write can ask for the state of a single append
+        # Only who may write can ask for the state of a single append, and only its segment store knows.
+        with limit_retries(1.0), suppress(PermissionDeniedError, *TRANSIENT):
             state = rejoin(pravega, stream, entry.transaction).status().name.lower()
         yield str(entry.transaction), state, number, entry.operation, entry.rows
 

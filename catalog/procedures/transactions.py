@@ -117,7 +117,7 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     if transaction in head.committing:
         raise errors.UnsupportedOperationError(
             f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT is "
-            "committing it. If that INSERT has died, the next commit to the stream completes the transaction."
+            "committing it. If that INSERT has died, the next commit to the stream completes it, or gives it up."
         )
 
 

@@ -33,12 +33,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from pyspark_pravega import errors
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.segments.failures import TRANSIENT
 from pyspark_pravega.client.single_append import is_append_id, rejoin
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
@@ -56,6 +58,8 @@ TURN_SECONDS = 10.0
 """How long the first transaction of the queue may stay open: a living writer asks for its commit at once."""
 _PUBLISHING_SECONDS = 1.0
 """How long to wait for the version of a transaction that is merged, but not yet published."""
+_ASKING_SECONDS = 1.0
+"""How long to ask a segment store about the first append of the queue, before it counts as away."""
 _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
@@ -172,10 +176,12 @@ class CommitLog(VersionTable):
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
                 watch.note({})
             elif now > next_status:
+                is_append, overdue = is_append_id(head.queue[0].transaction), now - first_since > TURN_SECONDS
                 try:
-                    self._bring_to_its_end(head, tail, watch, overdue=now - first_since > TURN_SECONDS)
+                    with limit_retries(_ASKING_SECONDS if is_append else inf):
+                        self._bring_to_its_end(head, tail, watch, overdue=overdue)
                 except (*TRANSIENT, errors.TransactionOutcomeUnknownError):
-                    if not is_append_id(head.queue[0].transaction):
+                    if not is_append:
                         raise
                     first_since = time.monotonic()  # its segment is away, and its writer may be waiting for it
                 next_status = now + _STATUS_SECONDS
@@ -399,6 +405,6 @@ class CommitLog(VersionTable):
             if not is_append_id(one):
                 states[one] = self._pravega.controller.transaction_status(self._stream, one)
             elif appends:
-                with suppress(errors.PermissionDeniedError):
+                with limit_retries(_ASKING_SECONDS), suppress(errors.PermissionDeniedError, *TRANSIENT):
                     states[one] = rejoin(self._pravega, self._stream, one).status()
         return states

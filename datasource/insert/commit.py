@@ -21,7 +21,7 @@ from pyspark_pravega.client.controller.transaction_calls import TransactionStatu
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.single_append import SingleAppend
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.client.transaction import REFUSED, Transaction
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import TABLE_NAME, CompanionRow, Content
@@ -33,6 +33,7 @@ from .sealing import add_reported_lengths, add_up_changes, add_up_content, copy_
 
 LOG = logging.getLogger(__name__)
 
+_BEGUN = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
 _LOOKED_AT = 8
 """The last segments, whose states are looked at while the server merges all of them: looks at hundreds slow it down."""
 
@@ -144,6 +145,8 @@ class Commit:
             self._commit(sum(message.rows for message in messages), add_up_content(messages), request.companion)
         except errors.PravegaError as error:
             self._resolve(error)
+            if self._is_logged and isinstance(self._target, SingleAppend):
+                self._publish()
         if self._target is not self._former:
             clean_up(self._former.abort)
 
@@ -169,8 +172,10 @@ class Commit:
 
     def _has_begun(self, transaction: Transaction | SingleAppend) -> bool:
         """Return whether another process has asked for the commit: then only its version is missing."""
-        committing = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
-        return self._request.again and transaction.status() in committing
+        try:
+            return self._request.again and transaction.status() in _BEGUN
+        except errors.PravegaError as error:
+            raise make_outcome_unknown_error(self._stream, transaction.id, error) from error
 
     def _compare(self, messages: Sequence[InsertMessage]) -> bool:
         """Seal the transaction; return whether it holds what the winning tasks reported, and nothing else."""
@@ -230,7 +235,7 @@ class Commit:
                 last = [segment.segment_id for segment in self._target.segments[-_LOOKED_AT:]]
                 look_up = partial(self._pravega.segments.segment_infos, self._stream, last, self._target.id)
                 self._target.commit(left, self._noted, lambda: not look_up())
-        except (errors.TransactionNotOpenError, errors.SegmentSealedError):
+        except (errors.TransactionNotOpenError, errors.SegmentSealedError, *REFUSED):
             if self._is_logged:
                 self._withdraw()
             raise

@@ -150,8 +150,9 @@ class DeferredInsert:
             Commit(self.pravega, append, self.settings, request).run(messages)
             return message.rows
         except (SegmentSealedError, TransactionNotOpenError) as error:
-            if request.again:  # the other process may have found the segment sealed, and gone on as below
-                raise make_outcome_unknown_error(stream, transaction, error) from error
+            if request.again:
+                why = TransactionNotOpenError("its append is not stored, but its rows may have been written otherwise")
+                raise make_outcome_unknown_error(stream, transaction, why) from error
             if isinstance(error, TransactionNotOpenError):
                 raise
         insert = Insert.begin(self.pravega, held.table, self.settings)
