@@ -12,7 +12,6 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
-from ..protocol.procedure_requests import TasksDone
 from ..protocol.service_replies import MetadataRows, ProcedureDescription
 from ..queries.scan_planning import pickle_tasks
 from ..running.tending import QueryServers
@@ -50,26 +49,29 @@ def answer(
         starts = procedure is queries.start_query
         return ProcedureDescription(procedure.name, procedure.columns, procedure.comment, procedure.parameters, starts)
     with prefix_errors("Procedure", shown):
-        return _act(procedure, Call(catalog, request.given, servers, request.facts), request.done)
+        call = Call(catalog, request.given, servers, request.facts, request.done)
+        tasks = procedure.plan(call) if procedure.plan is not None and call.done is None else None
+        if tasks is not None:
+            return MetadataRows((), pickle_tasks(tasks.source), tasks.pending)
+        return _act(procedure, call)
 
 
 _WAITING: Recent[str, tuple[Iterator[Sequence[Any] | DriverWork], DriverWork]] = Recent()
-"""The calls for which their drivers work now. One that a former service has begun begins again."""
+"""The calls for which their drivers take steps now. One that a former service has begun begins again."""
 
 
-def _act(procedure: Procedure, call: Call, done: TasksDone | None) -> MetadataRows:
-    """Return the rows of a call, or what its driver does before it goes on; `done` is what it has done so far."""
+def _act(procedure: Procedure, call: Call) -> MetadataRows:
+    """Return the rows of a call, or the steps that its driver takes before it goes on."""
     rows: list[tuple[Any, ...]] = []
     acting = iter(procedure.act(call))
-    if done is not None and (waiting := _WAITING.pop(done.pending)) is not None:
+    if call.done is not None and (waiting := _WAITING.pop(call.done.pending)) is not None:
         acting, work = waiting
-        work.answers, work.error = done.rows, done.error
+        work.answers, work.error = call.done.rows, call.done.error
     for part in acting:
         if isinstance(part, DriverWork):
             pending = str(uuid.uuid4())
             _WAITING.put(pending, (acting, part))
-            tasks = None if part.source is None else pickle_tasks(part.source)
-            return MetadataRows((), tasks, pending, part.steps)
+            return MetadataRows((), None, pending, part.steps)
         rows.append(tuple(part))
     return MetadataRows(tuple(rows))
 

@@ -13,7 +13,7 @@ from pyspark_pravega.client.consumers.consumer import Consumer, count_bytes_afte
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.lake_compaction import finish_compaction, plan_compaction
-from pyspark_pravega.datasource.changes.tiering import finish_tiering, lies_within, plan_tiering
+from pyspark_pravega.datasource.changes.tiering import Tiering, finish_tiering, lies_within, plan_tiering
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.lake.iceberg import LakeTable
@@ -46,7 +46,7 @@ from ..storage.catalogs import Catalog
 from ..storage.spelling import prefix_table, resolve_stream
 from ..writing.compaction import truncate_unless_held
 from .positions import find_point
-from .procedure import DRY_RUN, TABLE, Acting, Call, DriverWork, have_done, parameter, procedure
+from .procedure import DRY_RUN, TABLE, Call, Tasks, parameter, procedure
 
 _RIGHTS = (
     "READ on the stream, READ_UPDATE on its scope for a table with retention or 'tier.interval', and what the lake "
@@ -58,6 +58,27 @@ _IN_FLIGHT = timedelta(hours=1)
 """For how long queries may still read from the stream what a lake has got, unless `lake.keep` is shorter."""
 _UNUSED = timedelta(days=1)
 """How old a file must be that no snapshot has: the tiering that wrote it may be running still."""
+
+
+def _plan(call: Call) -> Tasks | None:
+    opened = _open_or_end(call)
+    pravega, stream, until = opened.pravega, opened.stream, call.arguments.get("until")
+    with prefix_table(call.catalog, opened.table):
+        if opened.options.get(o.TIER_INTERVAL) is None:
+            end_tiering(call.catalog, stream)
+        else:
+            check_logins(call.catalog)
+        point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
+        if until is not None and point.version is None:
+            raise InvalidOptionError(
+                f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
+            )
+        opened = _open(call)  # with the columns of all events before the end: others may have added some
+        lake = _load_lake(opened)
+        _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
+        least = opened.options.get(o.TIER_MIN_BYTES) if until is None else None
+        planned = plan_tiering(opened, lake, point, least or 0)
+    return None if planned is None else Tasks(planned[1], planned[0].to_json())
 
 
 @procedure(
@@ -74,51 +95,41 @@ _UNUSED = timedelta(days=1)
         column("waiting", StringType(), "the bytes that were not added, because 'tier.min-bytes' asks for more"),
     ),
     _RIGHTS,
+    _plan,
 )
-def tier(call: Call) -> Acting[None]:
-    opened, rows = _open_or_end(call), 0
-    pravega, stream, until = opened.pravega, opened.stream, call.arguments.get("until")
+def tier(call: Call) -> Rows:
+    began, opened, rows = time.time(), _open_or_end(call), 0
     with prefix_table(call.catalog, opened.table):
-        if opened.options.get(o.TIER_INTERVAL) is None:
-            end_tiering(call.catalog, stream)
-        else:
-            check_logins(call.catalog)
-        point = find_end_now(pravega, stream) if until is None else find_point(pravega, stream, "until", until)
-        if until is not None and point.version is None:
-            raise InvalidOptionError(
-                f"'until' => '{until[:80]}': no version ends there. Give a version, or leave it out."
-            )
-        opened = _open(call)  # with the columns of all events before the end: others may have added some
         lake = _load_lake(opened)
-        _hold(opened, pravega.controller.head(stream) if lake.history is None else lake.history.cut)
-        least = opened.options.get(o.TIER_MIN_BYTES) if until is None else None
-        planned, began = plan_tiering(opened, lake, point, least or 0), time.time()
-        if planned is not None:
-            tiering, source = planned
-            files = yield from have_done(call, DriverWork(source=source))
-            began, opened = time.time(), _open_or_end(call)
-            lake = _load_lake(opened)
-            rows = finish_tiering(lake, tiering, files)
+        if call.done is not None:
+            tiering = Tiering.from_json(call.done.pending)
+            rows = finish_tiering(lake, tiering, call.done.rows)
             note_filled(opened, lake.name)
             _hold(opened, tiering.until.cut)
         history = lake.history
         truncated, held_by = _truncate(call.catalog, opened, lake, began)
         if (interval := opened.options.get(o.TIER_INTERVAL)) is not None:
-            keep_tiering(call.catalog, stream, interval)
+            keep_tiering(call.catalog, opened.stream, interval)
     cut = None if history is None else history.cut.to_text()
     version, total = (None, 0) if history is None else (history.version, history.rows)
-    waiting = None if planned is not None or until is not None else _describe_waiting(opened, history)
-    yield rows, version, cut, total, truncated, held_by, waiting
+    yield rows, version, cut, total, truncated, held_by, _describe_waiting(call, opened, history)
 
 
-def _describe_waiting(opened: OpenTable, history: History | None) -> str | None:
+def _describe_waiting(call: Call, opened: OpenTable, history: History | None) -> str | None:
     """Return how many bytes 'tier.min-bytes' has left in the stream, and that limit; None if it has left none."""
     least = opened.options.text(o.TIER_MIN_BYTES)
-    if least is None:
+    if least is None or call.done is not None or "until" in call.arguments:
         return None
     since = opened.pravega.controller.head(opened.stream) if history is None else history.cut
     size = count_bytes_after(opened.pravega, since)
     return f"{format_count(size, 'byte')}; '{o.TIER_MIN_BYTES.key}' is {least}" if size else None
+
+
+def _plan_compaction(call: Call) -> Tasks | None:
+    opened = _open(call)
+    with prefix_table(call.catalog, opened.table):
+        planned = plan_compaction(_require_lake(opened))
+    return None if planned is None else Tasks(*planned)
 
 
 @procedure(
@@ -131,18 +142,15 @@ def _describe_waiting(opened: OpenTable, history: History | None) -> str | None:
         column("bytes_after", LongType(), "of the files now", nullable=False),
     ),
     "READ on the stream, and what the lake asks for",
+    _plan_compaction,
 )
-def compact_lake(call: Call) -> Acting[None]:
+def compact_lake(call: Call) -> Rows:
     opened = _open(call)
     with prefix_table(call.catalog, opened.table):
         lake = _require_lake(opened)
-        planned, before = plan_compaction(lake), lake.snapshot
-        if planned is not None:
-            source, former = planned
-            files = yield from have_done(call, DriverWork(source=source))
-            lake = _require_lake(_open(call))
-            before = lake.snapshot
-            finish_compaction(lake, former, files)
+        before = lake.snapshot
+        if call.done is not None:
+            finish_compaction(lake, call.done.pending, call.done.rows)
     yield before.files, lake.snapshot.files, before.bytes, lake.snapshot.bytes
 
 

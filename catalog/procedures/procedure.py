@@ -20,6 +20,7 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal
 from ..metadata.metadata_table import Rows
 from ..name_resolution import find_in_scope
 from ..protocol import QueryFacts
+from ..protocol.procedure_requests import TasksDone
 from ..protocol.service_replies import DriverStep, Parameter
 from ..protocol.table_requests import Identifier
 from ..running.tending import QueryServers
@@ -57,13 +58,15 @@ DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would c
 class Call:
     """A call of a procedure: the texts of the arguments that are not null, by the names of parameters.
 
-    `facts` are there if the procedure starts a query, which one of the `servers` then runs.
+    `facts` are there if the procedure starts a query, which one of the `servers` then runs. `done` are the results of
+    the tasks that the first answer asked for.
     """
 
     catalog: Catalog
     arguments: Mapping[str, str]
     servers: QueryServers
     facts: QueryFacts | None = None
+    done: TasksDone | None = None
 
     def is_set(self, flag: Parameter) -> bool:
         return self.arguments.get(flag.name) == "true"
@@ -118,13 +121,9 @@ class Call:
 
 @dataclass
 class DriverWork:
-    """What the driver does before the procedure that yields it goes on: `steps`, or tasks that read the `source`.
+    """Steps that the driver takes before the procedure that yields them goes on, with an answer to each by then."""
 
-    By then there is an answer to each step, or a text in each row of the source.
-    """
-
-    steps: tuple[DriverStep, ...] | None = None
-    source: RowSource | None = None
+    steps: tuple[DriverStep, ...]
     answers: tuple[str, ...] = ()
     error: str | None = None
 
@@ -138,12 +137,7 @@ def ask(call: Call, *steps: DriverStep) -> Acting[tuple[str, ...]]:
     """Have the driver take steps, and return its answers. Raises InvalidOptionError, UnsupportedOperationError."""
     if call.catalog.user is not None:  # the driver's own rights would count for files
         raise UnsupportedOperationError(f"Savepoints are refused with '{USER_LOGINS.key}'. Use a driver of your own.")
-    return (yield from have_done(call, DriverWork(steps)))
-
-
-def have_done(call: Call, work: DriverWork) -> Acting[tuple[str, ...]]:
-    """Have the driver do some work, and return its answers. Raises InvalidOptionError if a step fails."""
-    release = call.catalog.hold()
+    work, release = DriverWork(steps), call.catalog.hold()
     try:
         yield work
     finally:
@@ -151,6 +145,14 @@ def have_done(call: Call, work: DriverWork) -> Acting[tuple[str, ...]]:
     if work.error is not None:
         raise InvalidOptionError(work.error)
     return work.answers
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Work of a call that tasks do first: the call is then repeated with what is `pending` and their results."""
+
+    source: RowSource
+    pending: str
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ class Procedure:
     columns: T.StructType
     rights: str
     act: Callable[[Call], Rows | Acting[None]]
+    plan: Callable[[Call], Tasks | None] | None = None
+    """Plans what tasks do before `act` is called with their results."""
 
     @property
     def signature(self) -> str:
@@ -179,11 +183,12 @@ def procedure(
     parameters: Sequence[Parameter],
     columns: Sequence[T.StructField],
     rights: str,
+    plan: Callable[[Call], Tasks | None] | None = None,
 ) -> Callable[[Callable[[Call], Rows | Acting[None]]], Procedure]:
     """Make a procedure, under its own name, of the function that carries out a call."""
 
     def make(act: Callable[[Call], Rows | Acting[None]]) -> Procedure:
-        return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act)
+        return Procedure(act.__name__, comment, tuple(parameters), T.StructType(list(columns)), rights, act, plan)
 
     return make
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ class CompactionReader(PlannedReader[NewFiles, LakePartition]):
         yield make_rows(written)
 
 
-def plan_compaction(lake: LakeTable) -> tuple[RowSource, list[str]] | None:
+def plan_compaction(lake: LakeTable) -> tuple[RowSource, str] | None:
     """Return what writes the events of small files into larger ones, and the small files; None if there are none.
 
     Files that other programs have written stay as they are. Raises LakeError.
@@ -43,7 +44,7 @@ def plan_compaction(lake: LakeTable) -> tuple[RowSource, list[str]] | None:
         for group in groups
     ]
     plan = NewFiles(lake.schema, lake.io, lake.folder, lake.unit)
-    former = [file.path for group in groups for file in group]
+    former = json.dumps([file.path for group in groups for file in group])
     return RowSource(CompactionReader(plan, partitions), FILES, FILES), former
 
 
@@ -57,7 +58,7 @@ def _divide(run: Sequence[LakeFile]) -> list[list[LakeFile]]:
     return groups
 
 
-def finish_compaction(lake: LakeTable, former: Sequence[str], files: Sequence[str]) -> None:
+def finish_compaction(lake: LakeTable, former: str, files: Sequence[str]) -> None:
     """Put the files that tasks have written in place of the former ones. Raises ConcurrentChangeError, LakeError."""
     paths, rows = read_rows(files)
-    lake.replace_files(former, paths, rows)
+    lake.replace_files(json.loads(former), paths, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,16 @@ class Tiering:
 
     since: History | None
     until: History
+
+    def to_json(self) -> str:
+        since = None if self.since is None else self.since.to_json()
+        return json.dumps({"since": since, "until": self.until.to_json()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Tiering:
+        value = json.loads(text)
+        since = None if value["since"] is None else History.from_json(value["since"])
+        return cls(since, History.from_json(value["until"]))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def read_as_others(lake: dict[str, str], table: str) -> dict[int, dict[str, Any]
     return {row["id"]: row for row in load_lake(lake, table).scan().to_arrow().to_pylist()}
 
 
-def write_larger_files(_: OpenTable, lake: LakeTable) -> tuple[list[str], list[str]]:
+def write_larger_files(_: OpenTable, lake: LakeTable) -> tuple[str, list[str]]:
     """Do what a compaction does before its commit."""
     planned = plan_compaction(lake)
     assert planned is not None

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,7 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog.procedures.calling import PROCEDURES
-from pyspark_pravega.catalog.procedures.procedure import Call, DriverWork
+from pyspark_pravega.catalog.procedures.procedure import Call
+from pyspark_pravega.catalog.protocol.procedure_requests import TasksDone
 from pyspark_pravega.catalog.running.tending import QueryServers
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
@@ -114,12 +116,11 @@ def test_columns_that_others_add_while_a_tiering_is_planned(
     monkeypatch.setattr(LakeTable, "load", load_after_others)
     catalog = Catalog({f"lake.{key}": text for key, text in lake.items()}, pravega)
     call = Call(catalog, {"table": f"`{scope}`.t"}, QueryServers())
-    acting = iter(tier_events.act(call))
-    work = next(acting)
-    assert isinstance(work, DriverWork) and work.source is not None
-    files = [text for batch in work.source.reader.read_all() for text in batch.column(FILES.names[0]).to_pylist()]
-    work.answers = tuple(files)
-    [_] = acting
+    assert tier_events.plan is not None
+    tasks = tier_events.plan(call)
+    assert tasks is not None
+    files = [text for batch in tasks.source.reader.read_all() for text in batch.column(FILES.names[0]).to_pylist()]
+    [_] = tier_events.act(replace(call, done=TasksDone(tasks.pending, tuple(files))))
     assert spark.sql(f"SELECT more FROM {table} WHERE id = 300").first()[0] == 7
 
 
