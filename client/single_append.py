@@ -23,7 +23,7 @@ from .segments.append import SegmentAppender
 from .segments.failures import TRANSIENT, SegmentAddress
 from .segments.store import SegmentStore
 from .stream import Access, SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_id
-from .transaction import REFUSED, Transaction
+from .transaction import Transaction
 from .wire import commands as wire
 from .wire.replies import SegmentAttributeUpdated
 
@@ -64,13 +64,10 @@ class SingleAppend:
         """
         segment = self.address.segment_id
         info = self.store.segment_infos(self.stream, [segment]).get(segment)
-        try:
-            with self._open_appender() as appender:
-                number = appender.last_event_number  # read last: it is final if the segment was sealed before
-        except errors.SegmentNotFoundError:
-            info = None
         if info is None:
             return TransactionStatus.UNKNOWN
+        with self._open_appender() as appender:
+            number = appender.last_event_number  # read last: it is final if the segment was sealed before
         if number == _ABORTED or (info.sealed and not number):
             return TransactionStatus.ABORTED
         return TransactionStatus.COMMITTED if number else TransactionStatus.OPEN
@@ -98,8 +95,6 @@ class SingleAppend:
                 raise
             number, why = _ABORTED, error.message
         except errors.PravegaError as error:
-            if isinstance(error, REFUSED) and not appender.retries:
-                raise
             raise self._make_unknown_error(error) from error
         if number == _ABORTED:
             raise errors.TransactionNotOpenError(

@@ -37,7 +37,7 @@ _LOOK_SECONDS = 0.002
 _MERGING_SECONDS = 0.25
 """Seconds of such looks, after which the controller is asked instead."""
 
-REFUSED = (errors.AuthenticationError, errors.InvalidOptionError, errors.PermissionDeniedError, errors.TlsError)
+_REFUSED = (errors.AuthenticationError, errors.InvalidOptionError, errors.PermissionDeniedError, errors.TlsError)
 """Answers to a commit after which nothing has been committed."""
 
 
@@ -212,7 +212,7 @@ class Transaction:
                 ):
                     merged, pause = None, _LOOK_SECONDS
                 state = self.status()
-            except (errors.TransactionNotOpenError, *REFUSED):
+            except (errors.TransactionNotOpenError, *_REFUSED):
                 raise
             except errors.PravegaError as failed:
                 _log.warning("Committing transaction %s on stream %s: %s", self.id, self.stream, failed)

@@ -81,12 +81,8 @@ def list_children() -> set[int]:
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
             processes.update(int(pid) for pid in _read_text(f"/proc/self/task/{thread}/children").split())
-    return {pid for pid in processes if _is_running(pid)}
-
-
-def _is_running(pid: int) -> bool:
-    """Return whether a child is running. One that has ended stays listed until it is waited for."""
-    return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+    states = {pid: _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] for pid in processes}
+    return {pid for pid, state in states.items() if state not in ([], ["Z"])}  # Z: it has ended, and is still listed
 
 
 def _read_text(path: str) -> str:

@@ -78,7 +78,7 @@ class ScanTask:
                 batch = batch.filter(self.condition)
             if batch.num_rows:
                 columns = [batch.column(name) for name in self.schema.names]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch.select([])
 
 
 @dataclass(frozen=True)

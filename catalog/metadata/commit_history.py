@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from contextlib import suppress
 
 from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_reader_groups
-from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.client.segments.failures import TRANSIENT
-from pyspark_pravega.client.single_append import rejoin
+from pyspark_pravega.client.single_append import is_append_id
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
@@ -61,11 +58,9 @@ def transactions(pravega: Pravega, stream: Stream) -> Rows:
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
     for number, entry in enumerate(head.queue, 1):
-        state = "unknown"
-        # Only who may write can ask for the state of a single append, and only its segment store knows.
-        with limit_retries(1.0), suppress(PermissionDeniedError, *TRANSIENT):
-            state = rejoin(pravega, stream, entry.transaction).status().name.lower()
-        yield str(entry.transaction), state, number, entry.operation, entry.rows
+        id = entry.transaction
+        state = "open" if is_append_id(id) else pravega.controller.transaction_status(stream, id).name.lower()
+        yield str(id), state, number, entry.operation, entry.rows
 
 
 @metadata_table(

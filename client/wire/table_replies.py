@@ -35,10 +35,6 @@ def _read_keys(fields: FieldReader) -> tuple[TableKey, ...]:
     return tuple(_read_key(fields) for _ in range(fields.count(16)))
 
 
-def _read_versions(fields: FieldReader) -> tuple[int, ...]:
-    return tuple(fields.int64() for _ in range(fields.count(8)))
-
-
 def _read_entries(fields: FieldReader) -> tuple[TableEntry, ...]:
     entries = []
     for _ in range(fields.count(24)):
@@ -66,7 +62,7 @@ class TableSegmentInfo(Reply):
 class TableEntriesUpdated(Reply):
     """The new versions of the entries written, in their order."""
 
-    versions: Annotated[tuple[int, ...], _read_versions]
+    versions: Annotated[tuple[int, ...], lambda fields: tuple(fields.int64() for _ in range(fields.count(8)))]
 
 
 @of_type(77)

@@ -21,7 +21,7 @@ from pyspark_pravega.client.controller.transaction_calls import TransactionStatu
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.single_append import SingleAppend
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.transaction import REFUSED, Transaction
+from pyspark_pravega.client.transaction import Transaction
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.log_table import TABLE_NAME, CompanionRow, Content
@@ -119,10 +119,7 @@ class Commit:
         self.step = Step.BEGUN
 
     def run(self, messages: Sequence[InsertMessage]) -> None:
-        """Make the rows of the messages visible at once; raises the errors of `Insert.commit`.
-
-        Raises SegmentSealedError if the segment of a single append takes no more events; nothing is visible then.
-        """
+        """Make the rows of the messages visible at once; raises SegmentSealedError and those of `Insert.commit`."""
         request, self._messages = self._request, messages
         self._noted = choose_noted_time((one.reached for one in messages), request.writer, request.watermark)
         try:
@@ -235,7 +232,7 @@ class Commit:
                 last = [segment.segment_id for segment in self._target.segments[-_LOOKED_AT:]]
                 look_up = partial(self._pravega.segments.segment_infos, self._stream, last, self._target.id)
                 self._target.commit(left, self._noted, lambda: not look_up())
-        except (errors.TransactionNotOpenError, errors.SegmentSealedError, *REFUSED):
+        except (errors.TransactionNotOpenError, errors.SegmentSealedError):
             if self._is_logged:
                 self._withdraw()
             raise

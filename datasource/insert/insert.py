@@ -1,14 +1,10 @@
-"""Runs one INSERT in the driver: begins its transaction, describes it to tasks, and ends it.
-
-That of an INSERT with one task begins later, and only if that task has more than a few rows for one segment. Its rows
-are appended at once otherwise.
-"""
+"""Runs one INSERT in the driver: begins its transaction, or has its only task do so, describes it, and ends it."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -68,8 +64,19 @@ class Insert:
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """
-        transaction = self.transaction
-        return _make_spec(self, (transaction.id, transaction.segments, transaction.token), schema, encoding)
+        table, transaction = self.table, self.transaction
+        ids = [segment.segment_id for segment in transaction.segments]
+        return InsertSpec(
+            table=table,
+            config=self.pravega.config,
+            schema=schema,
+            transaction=transaction.id,
+            segments=tuple(transaction.segments),
+            endpoints=self.pravega.segments.locations(table.stream, ids),
+            token=transaction.token,
+            settings=self.settings,
+            encoding_id=find_encoding_id(self.pravega, table) if encoding is None else encoding(),
+        )
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the messages visible at once and return their number.
@@ -103,10 +110,7 @@ class Insert:
 
 @dataclass(frozen=True, eq=False)
 class DeferredInsert:
-    """One INSERT with a single task, which begins a transaction unless it holds its few rows back.
-
-    `segments` are those of the stream at the beginning.
-    """
+    """One INSERT with a single task, which begins a transaction unless it holds its few rows back."""
 
     pravega: Pravega
     table: StreamTable
@@ -126,14 +130,15 @@ class DeferredInsert:
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the task needs, as `Insert.spec` does."""
-        token = self.pravega.tokens.token(self.table.stream, Access.WRITE)
-        return _make_spec(self, (None, self.segments, token), schema, encoding)
+        stream, settings = self.table.stream, self.settings
+        token = self.pravega.tokens.token(stream, Access.WRITE)
+        later = Transaction(
+            self.pravega.controller, stream, uuid.UUID(int=0), list(self.segments), settings.lease_ms, token
+        )
+        return replace(Insert(self.pravega, self.table, later, settings).spec(schema, encoding), transaction=None)
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
-        """Make all rows of the task's message visible at once and return their number.
-
-        Raises the errors of `Insert.commit`.
-        """
+        """Make all rows of the task's message visible at once and return their number, as `Insert.commit` does."""
         (message,) = messages
         request, transaction, held = request or CommitRequest(), message.transaction, message.held
         if transaction is None:
@@ -163,32 +168,6 @@ class DeferredInsert:
 
     def stop(self) -> None:
         """Do nothing: nothing is kept alive."""
-
-
-def can_defer(table: StreamTable, writer: object) -> bool:
-    """Return whether one task may write without a transaction: it only inserts rows, and notes no time of theirs."""
-    return writer is InsertWriter and table.event_time is None
-
-
-def _make_spec(
-    insert: Insert | DeferredInsert,
-    target: tuple[uuid.UUID | None, Sequence[SegmentRange], str],
-    schema: StructType,
-    encoding: Callable[[], int | None] | None,
-) -> InsertSpec:
-    """Return what tasks need to write to a transaction, or to none yet, with its segments and its token."""
-    pravega, table, (transaction, segments, token) = insert.pravega, insert.table, target
-    return InsertSpec(
-        table=table,
-        config=pravega.config,
-        schema=schema,
-        transaction=transaction,
-        segments=tuple(segments),
-        endpoints=pravega.segments.locations(table.stream, (segment.segment_id for segment in segments)),
-        token=token,
-        settings=insert.settings,
-        encoding_id=find_encoding_id(pravega, table) if encoding is None else encoding(),
-    )
 
 
 def write_here(

@@ -32,10 +32,7 @@ class SegmentWrite:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The few rows of a task that has appended nothing: as framed `events` of one segment, and as they came.
-
-    `table` and `schema` are those that the task has written for.
-    """
+    """The few rows of a task that has appended nothing: as framed `events` of one segment, and as they came."""
 
     events: bytes
     table: StreamTable

@@ -64,7 +64,9 @@ def make_leaf_column(writer: Scalar, reader: Scalar, data_type: T.DataType, path
 def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
     """Raise InvalidSchemaError if values of the writer's type cannot be read as the reader's."""
     if isinstance(writer, avro.Primitive) and isinstance(reader, avro.Primitive):
-        promoted = writer.name in PROMOTED.get(reader.name, ()) or _is_time_of_day(writer, reader)
+        # A column of times of day reads them in whatever unit.
+        of_day = reader.logical in avro.TIMES_OF_DAY and _find_time_unit(writer) is not None
+        promoted = writer.name in PROMOTED.get(reader.name, ()) or of_day
         fits = promoted and _has_compatible_time(writer, reader)
     elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
         fits = reader.name == "string"
@@ -74,11 +76,6 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
         fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.has_name_of(writer)
     if not fits:
         raise make_resolution_error(writer, reader, path)
-
-
-def _is_time_of_day(writer: avro.Primitive, reader: avro.Primitive) -> bool:
-    """Return whether a reader's column of times of day reads a writer's times of day, in whatever unit."""
-    return reader.logical in avro.TIMES_OF_DAY and _find_time_unit(writer) is not None
 
 
 def _find_unknown_time(node: avro.Primitive) -> str | None:

@@ -76,8 +76,9 @@ def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mappin
         boxes=boxes,
         keys=[(TOP + part * height, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1) if height > 60 or part in (0, 1)],
         epochs=[
-            (LEFT + (epoch - first) * step, _name_epoch(epoch, times.get(epoch)))
+            (LEFT + (epoch - first) * step, f"epoch {epoch}" + (f", {time:%m-%d %H:%M}" if time else ""))
             for epoch in range(first, newest + 1, every)
+            for time in [times.get(epoch)]
         ],
         height=height,
         left_out=first - oldest,
@@ -102,7 +103,3 @@ def _draw(row: Mapping[str, Any], span: tuple[float, float], height: float, larg
         f"{format_bytes(row['bytes'])}",
         label=str(row["number"]) if part >= 14 and end - begin >= 16 else "",
     )
-
-
-def _name_epoch(epoch: int, time: datetime | None) -> str:
-    return f"epoch {epoch}" if time is None else f"epoch {epoch}, {time:%m-%d %H:%M}"
