@@ -49,22 +49,22 @@ def hold_rows(
     schema, encoding_id = columns
     encoder, fit = table.make_encoder(schema, encoding_id), make_length_check(table.schema)
     hash_keys, router = make_key_hasher(table, schema), SegmentRouter(segments)
-    events, positions, anywhere = [], [], random.random()
+    anywhere = random.random()
     try:
-        for batch in map(fit, batches):
-            events.append(encoder.encode(batch))
-            positions.append(np.full(batch.num_rows, anywhere) if hash_keys is None else hash_keys(batch))
-        data = b"".join(map(frame, events))
+        rows = [fit(batch) for batch in batches if batch.num_rows]
+        if not rows:
+            return InsertMessage(0, 0, {})
+        hashed = [np.full(batch.num_rows, anywhere) if hash_keys is None else hash_keys(batch) for batch in rows]
+        places = np.unique(router.places(np.concatenate(hashed)))
+        if len(places) > 1:
+            return None
+        data = b"".join(frame(encoder.encode(batch)) for batch in rows)
     except (EventTooLargeError, InvalidRowError):
         return None  # the writer that comes next says which row, and what is visible
-    if not (rows := sum(map(len, events))):
-        return InsertMessage(0, 0, {})
-    places = np.unique(router.places(np.concatenate(positions)))
-    if len(places) > 1 or len(data) > _FEW_BYTES:
-        return None
     segment = router.segment_ids[places[0]]
-    if (transaction := make_append_id(segment)) is None:
+    if len(data) > _FEW_BYTES or (transaction := make_append_id(segment)) is None:
         return None
-    written = {segment: SegmentWrite(len(data), rows, (), resumed=False)}
+    count = sum(batch.num_rows for batch in rows)
+    written = {segment: SegmentWrite(len(data), count, (), resumed=False)}
     held = HeldRows(data, table, schema, batches)
-    return InsertMessage(0, rows, written, bytes=len(data), transaction=transaction, held=held)
+    return InsertMessage(0, count, written, bytes=len(data), transaction=transaction, held=held)

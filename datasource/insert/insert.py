@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -64,19 +64,9 @@ class Insert:
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """
-        table, transaction = self.table, self.transaction
-        ids = [segment.segment_id for segment in transaction.segments]
-        return InsertSpec(
-            table=table,
-            config=self.pravega.config,
-            schema=schema,
-            transaction=transaction.id,
-            segments=tuple(transaction.segments),
-            endpoints=self.pravega.segments.locations(table.stream, ids),
-            token=transaction.token,
-            settings=self.settings,
-            encoding_id=find_encoding_id(self.pravega, table) if encoding is None else encoding(),
-        )
+        transaction = self.transaction
+        before = DeferredInsert(self.pravega, self.table, self.settings, transaction.segments, transaction.token)
+        return replace(before.spec(schema, encoding), transaction=transaction.id)
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the messages visible at once and return their number.
@@ -116,26 +106,34 @@ class DeferredInsert:
     table: StreamTable
     settings: WriteSettings
     segments: Sequence[SegmentRange] = ()
+    token: str = field(default="", repr=False)
 
     @classmethod
     def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> DeferredInsert:
-        """Look at the stream's segments.
+        """Look at the stream's segments, and get a token to append with.
 
         Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
         """
         segments = pravega.controller.current_segments(table.stream)
         if not segments:
             raise make_sealed_error(table.stream)
-        return cls(pravega, table, settings, segments)
+        return cls(pravega, table, settings, segments, pravega.tokens.token(table.stream, Access.WRITE))
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the task needs, as `Insert.spec` does."""
-        stream, settings = self.table.stream, self.settings
-        token = self.pravega.tokens.token(stream, Access.WRITE)
-        later = Transaction(
-            self.pravega.controller, stream, uuid.UUID(int=0), list(self.segments), settings.lease_ms, token
+        table, segments = self.table, tuple(self.segments)
+        ids = [segment.segment_id for segment in segments]
+        return InsertSpec(
+            table=table,
+            config=self.pravega.config,
+            schema=schema,
+            transaction=None,
+            segments=segments,
+            endpoints=self.pravega.segments.locations(table.stream, ids),
+            token=self.token,
+            settings=self.settings,
+            encoding_id=find_encoding_id(self.pravega, table) if encoding is None else encoding(),
         )
-        return replace(Insert(self.pravega, self.table, later, settings).spec(schema, encoding), transaction=None)
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the task's message visible at once and return their number, as `Insert.commit` does."""

@@ -56,9 +56,9 @@ class InsertSpec:
     encoding_id: int | None
 
     def rejoin(self, pravega: Pravega) -> Transaction:
-        """Return the transaction, which is kept alive until it is stopped or has ended."""
+        """Return the transaction."""
         assert self.transaction is not None
-        transaction = Transaction(
+        return Transaction(
             pravega.controller,
             self.table.stream,
             self.transaction,
@@ -66,8 +66,6 @@ class InsertSpec:
             self.settings.lease_ms,
             self.token,
         )
-        transaction.keep_alive()
-        return transaction
 
 
 class TaskRows:
@@ -141,7 +139,7 @@ class InsertWriter(DataSourceArrowWriter):
             with borrow_connection(spec.config) as pravega:
                 pravega.segments.seed(spec.table.stream, spec.token, spec.endpoints)
                 if spec.transaction is not None:
-                    return self._write(pravega, spec, partition, iterator)
+                    return self._write(pravega, spec, spec.rejoin(pravega), partition, iterator)
                 with _name_table(spec):
                     first, are_all = read_few(iterator)
                 columns = spec.schema, spec.encoding_id
@@ -159,7 +157,7 @@ class InsertWriter(DataSourceArrowWriter):
         segments, token = tuple(transaction.segments), transaction.token
         spec = replace(spec, transaction=transaction.id, segments=segments, token=token)
         try:
-            report = self._write(pravega, spec, partition, batches)
+            report = self._write(pravega, spec, transaction, partition, batches)
             transaction.ping()  # nobody keeps it alive until the driver commits
             return report
         except BaseException:
@@ -167,10 +165,15 @@ class InsertWriter(DataSourceArrowWriter):
             raise
 
     def _write(
-        self, pravega: Pravega, spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch]
+        self,
+        pravega: Pravega,
+        spec: InsertSpec,
+        transaction: Transaction,
+        partition: int,
+        batches: Iterator[pa.RecordBatch],
     ) -> WriterCommitMessage:
         # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
-        transaction = spec.rejoin(pravega)
+        transaction.keep_alive()
         try:
             with closing(TaskOutput(pravega.segments, spec.settings.spool_memory, partition)) as output:
                 rows = self.rows_of_task(spec, partition, output)
