@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -26,7 +26,7 @@ from pyspark_pravega import __version__
 from pyspark_pravega.catalog import PravegaCatalog
 from pyspark_pravega.catalog.api.summary import summarize_table
 from pyspark_pravega.client.recent import Recent
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import PravegaError, ScopeNotFoundError
 from pyspark_pravega.sql.identifiers import find_nearest, quote, quote_all, split_name
 from pyspark_pravega.values_as_text import format_bytes, format_cell
 
@@ -231,8 +231,7 @@ class Pages:
         table = AskedTable(self._catalog, *names, self._histories, request.query_params)
         summary = table.summarize()
         tabs = {tab.key: tab for tab in list_tabs(summary)}
-        tab = tabs.get(request.path_params.get("tab", "columns"))
-        if tab is None:
+        if (tab := tabs.get(request.path_params.get("tab", "columns"))) is None:
             raise HTTPException(404)
         problem, facts = None, {}
         try:
@@ -318,10 +317,11 @@ class Pages:
             return Problem.of(error)
 
     def _total(self, scope: str, count: object, deadline: float) -> ScopeTotals | None:
-        """Return what a scope's tables have together; None if they are many, or that takes too long for a page."""
-        if not isinstance(count, int) or count > _MOST_ADDED_UP:
-            return None
-        return self._totals.look_at_all([scope], deadline)[0]
+        """Return what a scope's tables have together; None if they are many, it takes too long, or it is gone."""
+        if isinstance(count, int) and count <= _MOST_ADDED_UP:
+            with suppress(ScopeNotFoundError):
+                return self._totals.look_at_all([scope], deadline)[0]
+        return None
 
     def _add_up(self, scope: str) -> ScopeTotals:
         names = [quote_all((scope, name)) for name in self._names.get(scope, 60).value]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import unescape
 from pathlib import Path
 
@@ -16,7 +17,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.browser import newest_rows
+from pyspark_pravega.browser import kept_answers, newest_rows
+from pyspark_pravega.browser.kept_answers import KeptAnswers
 from pyspark_pravega.catalog import PravegaCatalog, connect
 from pyspark_pravega.catalog.running.kept_query import KeptQueries
 from pyspark_pravega.client import Pravega, StreamConfiguration
@@ -96,6 +98,24 @@ def test_a_table_is_shown_from_all_sides(
     assert "No transaction waits" in read_page(client, f"{place}/transactions")
     assert re.search(r"nightly 1\.\d MiB ", read_page(client, f"{place}/consumers"))
     assert "started by CALL" in read_page(client, "/queries") or "Rows/s" in read_page(client, "/queries")
+
+
+def test_the_page_of_scopes_outlives_one_that_is_dropped(
+    client: httpx.Client, pravega: Pravega, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes after its tables were counted, and before their sizes are added up."""
+    own, look_at_all = f"own{secrets.token_hex(6)}", KeptAnswers.look_at_all
+    pravega.controller.create_scope(own)
+
+    def drop_first(kept: KeptAnswers[object], names: Sequence[str], deadline: float) -> list[object]:
+        if list(names) == [own]:
+            pravega.controller.delete_scope(own)
+        return look_at_all(kept, names, deadline)
+
+    monkeypatch.setattr(kept_answers, "_FRESH_SECONDS", 0)
+    monkeypatch.setattr(KeptAnswers, "look_at_all", drop_first)
+    assert re.search(rf"{own} 0 (?!0 )", read_page(client, "/")), "without sizes"
+    assert own not in read_page(client, "/")
 
 
 def test_tables_of_other_kinds(client: httpx.Client, catalog: PravegaCatalog, pravega: Pravega, scope: str) -> None:

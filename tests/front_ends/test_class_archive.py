@@ -189,7 +189,7 @@ def test_a_session_that_fails_is_told(tmp_path: Path) -> None:
 
 
 def test_without_java_none_is_recorded(tmp_path: Path) -> None:
-    assert "No Java was found: set JAVA_HOME" in record(PATH=str(tmp_path), JAVA_HOME="")
+    assert "no Java found: JAVA_HOME is not set and PATH has no java" in record(PATH=str(tmp_path), JAVA_HOME="")
 
 
 def test_it_has_another_place_or_none(tmp_path: Path) -> None:
