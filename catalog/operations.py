@@ -20,6 +20,7 @@ from pyspark_pravega.errors import PravegaError
 from . import protocol as r
 from .altering.column_changes import can_evolve
 from .creation.making import create
+from .metadata.registered_schemas import describe_lake
 from .name_resolution import find_named, undo_creation
 from .procedures import calling as procedures
 from .protocol.service_replies import InsertBegun, Reply
@@ -131,6 +132,8 @@ class Operations:
                 return find_named(catalog, request).load(request)
             case r.LoadChangelog(options=options, range=range):
                 return scan_planning.load_changes(find_named(catalog, request), range, options)
+            case r.DescribeLake(table):
+                return describe_lake(catalog, table)
             case r.ReadMetadata(options=options):
                 return find_named(catalog, request).read_rows(options)
             case r.TableExists(creating=True):

@@ -13,6 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.lake.open_lake import open_lake
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
 
@@ -135,3 +136,13 @@ lake = MetadataTable(
     ),
     _read_lake,
 )
+
+
+def describe_lake(catalog: Catalog, table: StreamTable) -> str:
+    """Return in a line what a table's lake has, or why that is not known."""
+    try:
+        [values] = _read_lake(catalog, table.stream)
+    except errors.PravegaError as error:
+        return f"unknown: {error.sentence}"
+    shown = zip(lake.columns, values, strict=True)
+    return ", ".join(f"{field.name} {value}" for field, value in shown if value is not None)

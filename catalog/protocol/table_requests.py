@@ -130,6 +130,13 @@ class LoadTable(Identifier):
 
 
 @dataclass(frozen=True)
+class DescribeLake:
+    """What the lake of a table has, in a line."""
+
+    table: StreamTable
+
+
+@dataclass(frozen=True)
 class ReadMetadata(Identifier):
     """The `MetadataRows` of a metadata table. `options` are those of the query."""
 
@@ -291,6 +298,7 @@ TableRequest: TypeAlias = (
     | CreateTable
     | UndoCreation
     | SettleTable
+    | DescribeLake
     | AlterTable
     | DropTable
     | TakesChange

@@ -65,6 +65,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   private final String version = UUID.randomUUID().toString();
   private long loadedAt = System.nanoTime();
   private boolean changing;
+  private String lake;
   private JsonNode ends;
 
   PravegaTable(PravegaService service, Identifier ident, TableDescription description) {
@@ -152,6 +153,17 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
     return table;
   }
 
+  /** Returns the table for DESCRIBE EXTENDED, with the state of its lake as a property. */
+  PravegaTable ofDescribing() {
+    PravegaTable table = new PravegaTable(service, ident, description);
+    table.lake = service.call(new DescribeLake(handle()));
+    return table;
+  }
+
+  boolean hasUnknownLake() {
+    return lake == null && description().properties().containsKey("lake");
+  }
+
   /** Returns when the statement loaded the table, by System.nanoTime. */
   long loadedAt() {
     return loadedAt;
@@ -174,7 +186,11 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   @Override
   public Map<String, String> properties() {
-    return new PropertiesWithLineage(description().properties(), this::lineage);
+    Map<String, String> shown = new HashMap<>(description().properties());
+    if (lake != null) {
+      shown.put("lake.state", lake);
+    }
+    return new PropertiesWithLineage(shown, this::lineage);
   }
 
   Map<String, String> lineage() {

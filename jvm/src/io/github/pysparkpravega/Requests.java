@@ -29,6 +29,7 @@ interface Requests {
   /** The reply has the fields of a TableDescription, a MetadataDescription or a ViewDefinition. */
   record LoadTable(String[] namespace, String name, Map<String, String> options, boolean writing, @OrNull TimeTravel at,
       boolean orView, boolean caseSensitive) implements Request<JsonNode> {}
+  record DescribeLake(String table) implements Request<String> {}
   record ReadMetadata(String[] namespace, String name, Map<String, String> options) implements Request<MetadataRows> {}
   record LoadSource(Map<String, String> options, @OrNull StructType schema, boolean writing, List<String> catalogs)
       implements Request<SourceDescription> {}

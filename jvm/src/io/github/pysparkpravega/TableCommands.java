@@ -69,6 +69,11 @@ final class TableCommands extends SparkStrategy {
       return planInstead(replaceChild(
           plan, namespace.copy(catalog.forShowTableExtended(), namespace.namespace(), namespace.metadata())));
     }
+    if (plan instanceof DescribeRelation describe && describe.isExtended() && child instanceof ResolvedTable of
+        && of.table() instanceof PravegaTable table && table.hasUnknownLake()) {
+      return planInstead(replaceChild(
+          plan, of.copy(of.catalog(), of.identifier(), table.ofDescribing(), of.outputAttributes())));
+    }
     if (statement != null && child instanceof ResolvedTable table
         && table.catalog() instanceof PravegaCatalog catalog) {
       if (plan instanceof AnalyzeTable analyze && analyze.partitionSpec().isEmpty()) {
