@@ -125,10 +125,12 @@ class LocalCluster:
         ... finally:
         ...     cluster.stop()
         """
+        if not _HEAP.fullmatch(heap):
+            raise InvalidOptionError(f"heap {heap!r} is not a size such as 512m or 2g")
         plan = ClusterPlan(
             tls,
             _choose_accounts(accounts, auth),
-            _check_heap(heap),
+            heap,
             None if storage is None else Path(storage).absolute(),
             dict(properties or {}),
             certificate_lifetime,
@@ -296,12 +298,6 @@ class _Start:
 
     def _write(self) -> None:
         self._state.write(self._path / "state.json")
-
-
-def _check_heap(heap: str) -> str:
-    if not _HEAP.fullmatch(heap):
-        raise InvalidOptionError(f"heap {heap!r} is not a size such as 512m or 2g")
-    return heap
 
 
 def _choose_accounts(accounts: Mapping[str, Account] | None, auth: bool) -> Mapping[str, Account] | None:

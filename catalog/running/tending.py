@@ -93,7 +93,9 @@ class QueryServer:
         """Take note of reports, and return what to do; wait up to a second if nothing has changed."""
         queries, commands = KeptQueries(catalog), Commands(catalog)
         with self._lock:
-            self._find_unsent(reports)
+            reported = {(report.scope, report.name, report.epoch) for report in reports if report.state != "over"}
+            for key, tended in self._tended.items():  # a lost answer may have had the start of one
+                tended.sent = tended.sent and (*key, tended.epoch) in reported
             news = self._act_on_all(lambda report: self._note(catalog, queries, report, commands), reports)
         if not any(news):
             self._woken.wait(TICK)
@@ -117,12 +119,6 @@ class QueryServer:
         while not self._adopted.empty():
             key, adopted = self._adopted.get()
             self._tended[key] = adopted
-
-    def _find_unsent(self, reports: Sequence[r.QueryReport]) -> None:
-        """Find the queries whose start has not reached Spark, because the answer was lost."""
-        reported = {(report.scope, report.name, report.epoch) for report in reports if report.state != "over"}
-        for key, tended in self._tended.items():
-            tended.sent = tended.sent and (*key, tended.epoch) in reported
 
     def release(self, catalog: Catalog) -> None:
         """Give all leases back, because the server's Spark has ended."""

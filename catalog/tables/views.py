@@ -69,7 +69,10 @@ def find(catalog: Catalog, identifier: r.Identifier, *, to_read: bool = False) -
         return None
     if to_read:
         _check_trust(catalog, catalog.named(*identifier.parts), stream, row)
-    return _read_definition(catalog, row)
+    view = decode(ViewDefinition, row, newer=True)
+    # Spark stores no others: one of another program's row would make a catalog of its own.
+    settings = {key: text for key, text in view.settings.items() if not key.startswith("spark.sql.catalog.")}
+    return replace(view, catalog=view.catalog or catalog.name, settings=settings)
 
 
 def _check_trust(catalog: Catalog, shown: str, stream: Stream, row: Mapping[str, Any]) -> None:
@@ -219,10 +222,3 @@ def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
 
 
 _CONTENT = tuple(field.name for field in fields(ViewDefinition))
-
-
-def _read_definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
-    view = decode(ViewDefinition, row, newer=True)
-    # Spark stores no others: one of another program's row would make a catalog of its own.
-    settings = {key: text for key, text in view.settings.items() if not key.startswith("spark.sql.catalog.")}
-    return replace(view, catalog=view.catalog or catalog.name, settings=settings)

@@ -7,6 +7,7 @@ Pravega 0.13 refuse those that the controller hands out for the table itself.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,7 +137,10 @@ class KeyValueTable:
 
     def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
         entries: dict[bytes, Entry | None] = {}
-        for partition, of_partition in self._group_by_partition(keys).items():
+        by_partition: defaultdict[int, list[bytes]] = defaultdict(list)
+        for key in keys:
+            by_partition[self.find_partition(key)].append(key)
+        for partition, of_partition in by_partition.items():
             for at in range(0, len(of_partition), MAX_READ_KEYS):
                 for entry in self._read(partition, of_partition[at : at + MAX_READ_KEYS]):
                     entries[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
@@ -303,12 +307,6 @@ class KeyValueTable:
         share = 1.0 / count
         position = hash_table_key(key[: self._primary])
         return next((number for number in range(count - 1) if position < (number + 1) * share), count - 1)
-
-    def _group_by_partition(self, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
-        groups: dict[int, list[bytes]] = {}
-        for key in keys:
-            groups.setdefault(self.find_partition(key), []).append(key)
-        return groups
 
     def _find_partition(self, keys: Sequence[bytes]) -> int:
         partitions = {self.find_partition(key) for key in keys}

@@ -179,7 +179,10 @@ class SegmentAppender(ClosedAtEnd):
                 self._advance(done, seconds_left)
             except TRANSIENT:
                 self.retries += 1
-                self._lose_connection()
+                if self._connection is None or self._in_flight == 0:  # the segment store may be down
+                    self._store.forget_location(self._address.stream, self._address.segment_id)
+                self._late_blocks += self._in_flight
+                self._drop_connection()
                 if self.stored_events == before:
                     raise
             except BaseException:
@@ -285,13 +288,6 @@ class SegmentAppender(ClosedAtEnd):
         replies = [connection.receive(), connection.receive()]
         by_request = {reply.request_id: reply for reply in replies}
         return by_request.get(setup_id, replies[0]), by_request.get(info_id)
-
-    def _lose_connection(self) -> None:
-        """Forget the connection, and the segment store's address if the store may be down."""
-        if self._connection is None or self._in_flight == 0:
-            self._store.forget_location(self._address.stream, self._address.segment_id)
-        self._late_blocks += self._in_flight
-        self._drop_connection()
 
     def _skip(self, stored: int) -> None:
         """Leave out the events up to the number `stored`. None of them may be on its way."""

@@ -206,7 +206,11 @@ class SegmentRangeReader:
                     )
                 present_from = min(present_from, end)
                 if self.fail_on_data_loss:
-                    raise self._make_data_loss_error(offset, present_from)
+                    raise DataLossError(
+                        f"bytes {offset:,} to {present_from:,} of segment '{self._address.name}' were removed by "
+                        "truncation before they could be read; start later, or allow data loss "
+                        "(fail-on-data-loss=false) to read what is left"
+                    )
                 offset, gap = present_from, True
                 continue
             yield _Chunk(data, offset, gap)
@@ -225,12 +229,6 @@ class SegmentRangeReader:
                 "being read. If it is created again, start a streaming query with a new checkpoint location"
             )
         return self.end
-
-    def _make_data_loss_error(self, first: int, after_last: int) -> DataLossError:
-        return DataLossError(
-            f"bytes {first:,} to {after_last:,} of segment '{self._address.name}' were removed by truncation before "
-            "they could be read; start later, or allow data loss (fail-on-data-loss=false) to read what is left"
-        )
 
     def _windows(self, chunks: Iterator[_Chunk]) -> Iterator[Window]:
         rest = b""

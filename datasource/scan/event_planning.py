@@ -10,9 +10,8 @@ from functools import partial
 from pyspark.sql.types import StructType
 
 from pyspark_pravega import errors
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.client.stream import Access, Stream, make_segment_name
+from pyspark_pravega.client.stream import Access, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.formats.changes.feed import is_change_format
@@ -215,7 +214,8 @@ def plan_events(
     division = Division(left) if size is None else divide(pravega, stream, left, size)
     parts: Sequence[tuple[SegmentSlice, Span | None]] = [(piece, None) for piece in division.parts]
     if places is not None:
-        parts = _select_places(pravega, stream, left, places)
+        spans = [(piece, places.span(make_segment_name(stream, piece.segment_id), piece)) for piece in left]
+        parts = start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     # A scan of the whole stream notes borders: in all of a segment, or else behind those that are known.
     heads = {piece.segment_id: piece.start for piece in left} if measured.head is not None and is_divided else {}
@@ -271,14 +271,6 @@ def _is_divided(read: OpenRead, measured: Measured, rows: WantedRows) -> bool:
     content = None if measured.head is None else measured.head.content
     total = sum(piece.end - piece.start for piece in measured.slices)
     return bool(rows.columns.fields) or content is None or content.bytes != total
-
-
-def _select_places(
-    pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], places: Places
-) -> Sequence[tuple[SegmentSlice, Span | None]]:
-    """Return the slices to read for the events at some places, and the span of these events in each."""
-    spans = [(piece, places.span(make_segment_name(stream, piece.segment_id), piece)) for piece in slices]
-    return start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
 def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:

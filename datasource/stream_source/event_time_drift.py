@@ -106,7 +106,9 @@ class EventTimePace:
         newest = None if passed is None else passed.mark
         ranges: _Ranges = {} if newest is None else dict(newest.ranges)
         everywhere = True
-        marks = _read_marks(pravega, stream, 0 if passed is None else passed.end)
+        start = 0 if passed is None else passed.end
+        read = read_watermarks(pravega, stream, start, find_watermarks_end(pravega, stream))
+        marks = (place for place in read if FIRST_MILLIS <= place[1].time <= LAST_MILLIS)  # other numbers are no times
         for end, mark in marks:
             ranges |= mark.ranges
             if not has_passed(mark, unread, ranges):
@@ -131,13 +133,6 @@ def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dic
     slowest = min(look.reached for look in looks_with_times.values())
     latest = slowest + drift // timedelta(milliseconds=1)
     return {key: look.ends(latest, moves=look.reached == slowest) for key, look in looks_with_times.items()}
-
-
-def _read_marks(pravega: Pravega, stream: Stream, start: int) -> Iterator[tuple[int, Watermark]]:
-    """Yield the watermarks whose numbers are times, each with its own end."""
-    for end, mark in read_watermarks(pravega, stream, start, find_watermarks_end(pravega, stream)):
-        if FIRST_MILLIS <= mark.time <= LAST_MILLIS:
-            yield end, mark
 
 
 def _note_ranges(marks: Iterable[Watermark], ranges: _Ranges) -> Iterator[Watermark]:

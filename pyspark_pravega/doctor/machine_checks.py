@@ -75,16 +75,11 @@ def _check_packages(_environment: Mapping[str, str]) -> _Finding:
             wrong.append(f"{name}{versions} is missing")
             continue
         installed.append(f"{name} {version}")
-        if not _is_within(version, versions):
+        have, bounds = _parse_version(version), re.findall(r"(>=|<)\s*([\d.]+)", versions)
+        if not all((have >= _parse_version(limit)) == (sign == ">=") for sign, limit in bounds):
             wrong.append(f"{name} is {version}, but must be {versions}")
     text = "; ".join(wrong) or ", ".join(installed)
     return _Finding(not wrong, text, f"Run: {sys.executable} -m pip install --upgrade pyspark-pravega")
-
-
-def _is_within(version: str, versions: str) -> bool:
-    """Return whether a version is within the bounds; our own requirements use release numbers only."""
-    have, bounds = _parse_version(version), re.findall(r"(>=|<)\s*([\d.]+)", versions)
-    return all((have >= _parse_version(limit)) == (sign == ">=") for sign, limit in bounds)
 
 
 def _parse_version(version: str) -> tuple[int, ...]:

@@ -187,7 +187,10 @@ class ScriptRunner:
             self._display.message(f"Line {statement.line}: started {name}")
             return
         if not statement.changes_session_only:
-            self._wait_for_bounded_queries()
+            # It may read what the queries that end by themselves write.
+            while not self._ending and any(one.query.isActive for one in self._running if one.bounded):
+                time.sleep(LOOK_EVERY)
+            self._raise_if_failed()
         began = time.monotonic()
         result = self._spark.sql(statement.in_place())
         if statement.is_setting:
@@ -201,9 +204,3 @@ class ScriptRunner:
             took = time.monotonic() - began
             self._display.message(f"Line {statement.line}: {statement.summary} ({took:.1f} s)")
         self.done.append(statement)
-
-    def _wait_for_bounded_queries(self) -> None:
-        """Wait for the queries that end by themselves: a statement after them may read what they write."""
-        while not self._ending and any(one.query.isActive for one in self._running if one.bounded):
-            time.sleep(LOOK_EVERY)
-        self._raise_if_failed()

@@ -65,7 +65,9 @@ def configure(
         check_java(os.environ, find_spark_home(os.environ))
         _join_submit_arguments()
         _choose_java_options(builder)
-        _log_quietly(builder)
+        # The driver logs warnings and errors, unless the user has a Log4j configuration.
+        confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
+        os.environ.update(make_quiet_logging(_read_submit_arguments(confs)))
     _apply(builder, conf, hide=not driver_started)
     jars = _find_setting_so_far("--jars", "spark.jars", builder, driver_started)
     builder.config("spark.jars", join_jars(jars, find_adapter_jar()))
@@ -99,12 +101,6 @@ def _choose_java_options(builder: SparkSession.Builder) -> None:
         return
     if options := choose_driver_options(find_spark_home(os.environ), os.environ, read_setting):
         builder.config(JAVA_OPTIONS_CONF, options)
-
-
-def _log_quietly(builder: SparkSession.Builder) -> None:
-    """Have the driver log warnings and errors, unless the user has a Log4j configuration."""
-    confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
-    os.environ.update(make_quiet_logging(_read_submit_arguments(confs)))
 
 
 def _find_setting_so_far(option: str, conf: str, builder: SparkSession.Builder, driver_started: bool) -> str:
