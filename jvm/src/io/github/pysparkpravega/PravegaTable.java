@@ -49,6 +49,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   /** The column that has the whole row for a statement that changes rows, see datasource/tables/hidden_columns.py. */
   static final String FORMER_ROW = "_former_row";
 
+  static final String LAKE_STATE = "lake.state";
   private static final String TIMES = "spark.sql.timeType.enabled";
 
   private final PravegaService service;
@@ -65,7 +66,6 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
   private final String version = UUID.randomUUID().toString();
   private long loadedAt = System.nanoTime();
   private boolean changing;
-  private String lake;
   private JsonNode ends;
 
   PravegaTable(PravegaService service, Identifier ident, TableDescription description) {
@@ -155,13 +155,8 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   /** Returns the table for DESCRIBE EXTENDED, with the state of its lake as a property. */
   PravegaTable ofDescribing() {
-    PravegaTable table = new PravegaTable(service, ident, description);
-    table.lake = service.call(new DescribeLake(handle()));
-    return table;
-  }
-
-  boolean hasUnknownLake() {
-    return lake == null && description().properties().containsKey("lake");
+    return new PravegaTable(
+        service, ident, description().with(LAKE_STATE, service.call(new DescribeLake(handle()))));
   }
 
   /** Returns when the statement loaded the table, by System.nanoTime. */
@@ -186,11 +181,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
 
   @Override
   public Map<String, String> properties() {
-    Map<String, String> shown = new HashMap<>(description().properties());
-    if (lake != null) {
-      shown.put("lake.state", lake);
-    }
-    return new PropertiesWithLineage(shown, this::lineage);
+    return new PropertiesWithLineage(description().properties(), this::lineage);
   }
 
   Map<String, String> lineage() {

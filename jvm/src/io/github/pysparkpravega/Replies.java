@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -29,7 +30,14 @@ interface Replies {
   record TableDescription(String name, StructType schema, Map<String, String> properties,
       Map<String, String> lineage, List<HiddenColumn> metadataColumns, String table, @OrNull String id,
       boolean eventsAreRows, List<String> rowKey, boolean takesUpdates, boolean writesChanges,
-      boolean ofChanges) {}
+      boolean ofChanges) {
+    TableDescription with(String key, String value) {
+      Map<String, String> more = new HashMap<>(properties);
+      more.put(key, value);
+      return new TableDescription(name, schema, more, lineage, metadataColumns, table, id, eventsAreRows, rowKey,
+          takesUpdates, writesChanges, ofChanges);
+    }
+  }
   record ViewDefinition(String text, StructType schema, @OrNull String catalog, String[] namespace,
       Map<String, String> settings, @OrNull String schemaMode, String[] queryColumns, Map<String, String> properties) {}
   record Relations(String[] tables, String[] views) {}

@@ -70,7 +70,8 @@ final class TableCommands extends SparkStrategy {
           plan, namespace.copy(catalog.forShowTableExtended(), namespace.namespace(), namespace.metadata())));
     }
     if (plan instanceof DescribeRelation describe && describe.isExtended() && child instanceof ResolvedTable of
-        && of.table() instanceof PravegaTable table && table.hasUnknownLake()) {
+        && of.table() instanceof PravegaTable table && table.properties().containsKey("lake")
+        && !table.properties().containsKey(PravegaTable.LAKE_STATE)) {
       return planInstead(replaceChild(
           plan, of.copy(of.catalog(), of.identifier(), table.ofDescribing(), of.outputAttributes())));
     }
