@@ -139,10 +139,7 @@ lake = MetadataTable(
 
 
 def describe_lake(catalog: Catalog, table: StreamTable) -> str:
-    """Return in a line what a table's lake has, or why that is not known."""
-    try:
-        [values] = _read_lake(catalog, table.stream)
-    except errors.PravegaError as error:
-        return f"unknown: {error.sentence}"
+    """Return in a line what a table's lake has. Raises what its catalog raises, as the statistics of the table do."""
+    [values] = _read_lake(catalog, table.stream)
     shown = zip(lake.columns, values, strict=True)
     return ", ".join(f"{field.name} {value}" for field, value in shown if value is not None)
