@@ -19,48 +19,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.crowd.load import run_clients
+from bench.crowd.without_spark import insert_without_spark
 from bench.servers import open_cluster, open_session
-from pyspark_pravega.catalog import connect
 from pyspark_pravega.client.config import ClientConfig
 
 ROWS_A_SECOND = 100
 
 
-def insert(config: ClientConfig, table: str, threads: int, seconds: float, pause: float, out: str) -> None:
-    """INSERT single rows by some threads of this process, each at most every `pause` seconds; write down how many."""
-    with connect(controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri) as catalog:
-        tables = [catalog.load_table(table) for _ in range(threads)]
-        row = pa.table({"id": pa.array([-1], pa.int64())})
-
-        def work(number: int) -> None:
-            began = time.perf_counter()
-            tables[number].append(row)
-            time.sleep(max(0.0, pause - (time.perf_counter() - began)))
-
-        load = run_clients(threads, seconds, work)
-    Path(out).write_text(f"{len(load.seconds)} {load.elapsed}")
-
-
 @contextmanager
 def crowd(config: ClientConfig, table: str, threads: int, rate: float, seconds: float) -> Iterator[list[float]]:
     """Have a process INSERT meanwhile; yield a list that has the number of INSERTs and their seconds in the end."""
-    with tempfile.TemporaryDirectory() as directory:
-        out = Path(directory) / "done"
-        out.write_text("0 1")
-        pause = threads / rate if rate else 0.0
-        arguments = (config, table, threads, seconds, pause, str(out))
-        process = multiprocessing.get_context("spawn").Process(target=insert, args=arguments)
-        if threads:
-            process.start()
-        done: list[float] = []
+    done: list[float] = []
+    if not threads:
         yield done
-        if threads:
-            process.join()
-        done += map(float, out.read_text().split())
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory) / "took"
+        arguments = (config, table, threads, seconds, out, threads / rate if rate else 0.0)
+        process = multiprocessing.get_context("spawn").Process(target=insert_without_spark, args=arguments)
+        process.start()
+        yield done
+        process.join()
+        elapsed, *took = map(float, out.read_text().splitlines())
+    done += len(took), elapsed
 
 
 def wait(query: StreamingQuery, seconds: float) -> list[float]:
@@ -100,10 +83,11 @@ def main() -> None:
                 with crowd(config, f"`{scope}`.{table}", threads, arguments.rate, arguments.seconds + 8) as done:
                     time.sleep(6 if threads else 0)  # the process starts
                     took = wait(query, arguments.seconds)
-                inserted += int(done[0]) if table == "stream" else 0
+                count, elapsed = done or (0, 1)
+                inserted += int(count) if table == "stream" else 0
                 ordered = sorted(took)
                 p90 = ordered[int(0.9 * len(ordered))]
-                line = f"{done[0] / done[1]:.1f} | {statistics.median(ordered):.0f} | {p90:.0f} | {len(ordered)}"
+                line = f"{count / elapsed:.1f} | {statistics.median(ordered):.0f} | {p90:.0f} | {len(ordered)}"
                 print(f"| {threads} | {table} | {line} |", flush=True)
         query.stop()
         [(others, distinct, most)] = spark.sql(

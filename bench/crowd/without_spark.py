@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import tempfile
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,14 +14,23 @@ from pyspark_pravega.catalog import connect
 from pyspark_pravega.client.config import ClientConfig
 
 
-def insert_without_spark(config: ClientConfig, scope: str, threads: int, seconds: float, out: Path) -> None:
-    """INSERT single rows into one table by some threads of this process; write down how long each took."""
-    with connect(controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri) as catalog:
-        tables = [catalog.load_table(f"`{scope}`.crowd") for _ in range(threads)]
-        row = pa.table({"id": pa.array([1], pa.int64())})
+def insert_without_spark(
+    config: ClientConfig, table: str, threads: int, seconds: float, out: Path, pause: float = 0
+) -> None:
+    """INSERT single rows into a table by some threads of this process; write down how long each took.
 
-        def insert(number: int) -> None:
+    Each thread begins one at most every `pause` seconds.
+    """
+    with connect(controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri) as catalog:
+        tables = [catalog.load_table(table) for _ in range(threads)]
+        row = pa.table({"id": pa.array([-1], pa.int64())})
+
+        def insert(number: int) -> float:
+            began = time.perf_counter()
             tables[number].append(row)
+            took = time.perf_counter() - began
+            time.sleep(max(0.0, pause - took))
+            return took
 
         load = run_clients(threads, seconds, insert)
     out.write_text("\n".join([str(load.elapsed), *map(str, load.seconds)]))
@@ -34,7 +44,7 @@ def measure_processes(config: ClientConfig, scope: str, processes: int, threads:
             files = [Path(directory) / str(number) for number in range(processes)]
             forks = multiprocessing.get_context("spawn")
             workers = [
-                forks.Process(target=insert_without_spark, args=(config, scope, threads, seconds, file))
+                forks.Process(target=insert_without_spark, args=(config, f"`{scope}`.crowd", threads, seconds, file))
                 for file in files
             ]
             for worker in workers:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark_pravega.datasource.changes.conflicts import Conflict, StatementReads
 from pyspark_pravega.datasource.insert.change_task import DELETED, ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
-from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert, write_here
+from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert, can_defer, write_here
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_columns, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
@@ -56,7 +56,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, settings
         writer, request = prepared.choose_writer(), None
         if writer is not InsertWriter:
             request = make_commit(catalog, Statement(table, "INSERT", None, Conflict.of(table.settings)))
-        if epoch is None and writer is InsertWriter and table.event_time is None:
+        if epoch is None and can_defer(table, writer):
             deferred = DeferredInsert.begin(pravega, table, write_settings(options))
             return write_here(deferred, columns, batches, deferred.commit)
         insert = Insert.begin(pravega, table, write_settings(options))

@@ -140,6 +140,5 @@ lake = MetadataTable(
 
 def describe_lake(catalog: Catalog, table: StreamTable) -> str:
     """Return in a line what a table's lake has. Raises what its catalog raises, as the statistics of the table do."""
-    [values] = _read_lake(catalog, table.stream)
-    shown = zip(lake.columns, values, strict=True)
-    return ", ".join(f"{field.name} {value}" for field, value in shown if value is not None)
+    rows = [zip(lake.columns, row, strict=True) for row in _read_lake(catalog, table.stream)]  # none: lost meanwhile
+    return ", ".join(f"{field.name} {value}" for row in rows for field, value in row if value is not None)

@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.change_task import ChangesWriter, KeyedRowsWriter
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
-from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert
+from pyspark_pravega.datasource.insert.insert import DeferredInsert, Insert, can_defer
 from pyspark_pravega.datasource.insert.ledger import name_writer_of_query
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, Unit
@@ -37,7 +37,7 @@ from pyspark_pravega.datasource.insert.prepare import (
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_id
+from pyspark_pravega.datasource.insert.task import find_encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -166,8 +166,8 @@ class TransactionalInserts(OpenWrites[Insert | DeferredInsert]):
                         f"{table.stream}. Leave it out, and run a MERGE whose conditions say what was written before."
                     )
                 seen = None if named is None else read_seen_state(pravega, table, named)
-                is_plain = named is None and start.writer is InsertWriter and table.event_time is None
-                insert = (DeferredInsert if is_plain and start.tasks == 1 else Insert).begin(pravega, table, settings)
+                is_deferred = start.tasks == 1 and named is None and can_defer(table, start.writer)
+                insert = (DeferredInsert if is_deferred else Insert).begin(pravega, table, settings)
             else:
                 key = table.stream, name_writer_of_query(start.micro_batch.query)
                 insert = self.queries.begin(key, pravega, table, settings)

@@ -168,6 +168,11 @@ class DeferredInsert:
         """Do nothing: nothing is kept alive."""
 
 
+def can_defer(table: StreamTable, writer: object) -> bool:
+    """Return whether one task may write without a transaction: it only inserts rows, and notes no time of theirs."""
+    return writer is InsertWriter and table.event_time is None
+
+
 def write_here(
     insert: Insert | DeferredInsert,
     columns: StructType,

@@ -204,18 +204,19 @@ def test_a_transaction_that_ended_before_its_commit(
         with ThreadPoolExecutor() as threads:
             late, name, service = statements.begin(threads, POINT[point])
             (transaction,) = open_transactions(pravega, stream)
-            if frozen:
-                os.kill(service, signal.SIGSTOP)
-                ended = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
-                try:  # the first lease, of 87 s, counts if the ping for the wanted one, which nobody waits for, is late
+            try:
+                if frozen:
+                    os.kill(service, signal.SIGSTOP)
+                    ended = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+                    # The first lease, of 87 s, counts if the ping for the wanted one, which nobody waits for, is late.
                     wait_until(
                         lambda: pravega.controller.transaction_status(stream, transaction) in ended, "its end", 120
                     )
-                finally:
-                    os.kill(service, signal.SIGCONT)
-            else:
-                pravega.controller.abort_transaction(stream, transaction)
-            harmed.director.release(name)
+                else:
+                    pravega.controller.abort_transaction(stream, transaction)
+            finally:
+                os.kill(service, signal.SIGCONT)
+                harmed.director.release(name)
             assert statements.check(late) == "PRAVEGA_TRANSACTION_NOT_OPEN"
     finally:
         spark.conf.unset(lease)
