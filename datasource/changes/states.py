@@ -156,7 +156,9 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            yield read_head(head, [_read_tables(stream) for stream in streams])
+            # A state of no rows has a batch without columns.
+            entries = [map(pa.Table.from_batches, ([one] for one in each if one.num_columns)) for each in streams]
+            yield read_head(head, entries)
 
     def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -247,9 +249,3 @@ def read_head(head: Mapping[str, Any], entries: Former, *, scattered: bool = Fal
     # Earlier releases did not keep marks.
     cleared.update(read_clearing(*members) for members in (*head["cleared"], *head.get("marks", ())))
     return RowState(head["origins"], cleared, entries, head.get("events"), scattered)
-
-
-def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    for batch in stream:
-        if batch.num_columns:  # a state of no rows has none
-            yield pa.Table.from_batches([batch])

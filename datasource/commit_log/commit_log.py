@@ -82,6 +82,7 @@ class CommitLog(VersionTable):
         super().__init__(pravega, stream)
         self._timeout = timeout
         self._turn: Turn | None = None
+        self.deadline = inf  # until when the commit that has lined up may take
 
     def head(self) -> HeadRow | None:
         """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
@@ -93,9 +94,13 @@ class CommitLog(VersionTable):
             return None
 
     @contextmanager
-    def line_up(self) -> Iterator[None]:
-        """Enter, wait and publish in the body: other threads of this process wait behind this one meanwhile."""
-        with _LINES.line_up((self._pravega.config.controller_uri, self._stream)) as self._turn:
+    def line_up(self, kind: str) -> Iterator[None]:
+        """Enter, wait and publish in the body: other commits of this kind and process wait behind this one meanwhile.
+
+        Those of another kind stand in another line: so a micro-batch does not wait for a crowd of INSERTs.
+        """
+        self.deadline = time.monotonic() + self._timeout
+        with _LINES.line_up((self._pravega.config.controller_uri, self._stream, kind)) as self._turn:
             try:
                 yield
             finally:
@@ -122,7 +127,7 @@ class CommitLog(VersionTable):
         entry = CommitEntry(transaction, rows, operation, content, changes)
         enter = partial(log_table.write_in_table, self._table, partial(self._enter, entry, companion))
         try:
-            enter() if self._turn is None else self._turn.enter(enter)
+            enter() if self._turn is None else self._turn.enter(enter, self.deadline - time.monotonic())
         except errors.PermissionDeniedError:
             if companion is not None:
                 raise
@@ -157,7 +162,6 @@ class CommitLog(VersionTable):
         Raises ServerTimeoutError when the time is over.
         """
         head = self._head() if self._known is None else self._known.head
-        deadline = time.monotonic() + self._timeout
         first, first_since, next_status = None, 0.0, 0.0
         watch = CommitWatch(self._pravega, self._stream)
         while True:
@@ -166,7 +170,7 @@ class CommitLog(VersionTable):
             if head.queue[0].transaction == transaction:
                 return
             now = time.monotonic()
-            if now > deadline:
+            if now > self.deadline:
                 raise errors.ServerTimeoutError(
                     f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
                     f"transaction {transaction} did not get its turn.{watch.explain()} Raise the option "
@@ -186,7 +190,7 @@ class CommitLog(VersionTable):
                     first_since = time.monotonic()  # its segment is away, and its writer may be waiting for it
                 next_status = now + _STATUS_SECONDS
             if self._turn is not None and self._turn.is_behind:
-                self._turn.wait(min(_BEHIND_SECONDS, max(deadline - now, _LOOK_SECONDS)))
+                self._turn.wait(min(_BEHIND_SECONDS, max(self.deadline - now, _LOOK_SECONDS)))
             else:
                 time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
             head, self._known = self._head(), None  # others still enter, so publishing has to read the queue again

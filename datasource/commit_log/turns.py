@@ -1,8 +1,8 @@
 """Lets the commits of one process to a stream wait for each other, and their first one for those of other processes.
 
-Each of them enters the log's queue, where writers of all processes meet. Without lines, each would look at the head row
-again and again until its turn comes: with 64 threads 56 times for each INSERT, which slows down the one whose turn it
-is. In a line, a thread sleeps until the one before it has left.
+The first two of a line stand in the log's queue, where writers of all processes meet: so the second one is ready when
+the first one leaves, and a writer of another process waits for two of a crowd, not for all of it. The others sleep: if
+each looked at the head row until its turn comes, 64 threads would do so 56 times for each INSERT, and slow it down.
 
 The commit log has only one transaction at a time asked to commit. If the controller loses that request, everybody
 waits for it: so everybody asks again, readers too if they have the right.
@@ -15,7 +15,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
@@ -24,42 +26,51 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import make_commit_reminder
 
 T = TypeVar("T")
-_ENTERING_SECONDS = 1.0
+_ENTERED_AT_ONCE = 2
 
 
 class _Line:
-    """The threads of this process that commit to one stream, in the order in which they have entered its log."""
+    """The threads of this process that commit to one stream, in the order in which they enter its log."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.entering = threading.Lock()
         self.turns: deque[Turn] = deque()
-        self.users = 0
+
+    def move_up(self) -> None:
+        """Wake those who may enter now: each after the one before it has. The caller has the lock."""
+        for turn in islice(self.turns, _ENTERED_AT_ONCE):
+            turn.may_enter.set()
+            if not turn.has_entered:
+                break
 
 
 class Turn:
-    """The place of one thread in its line. It has none before it has entered."""
+    """The place of one thread in its line. It has none before `enter`."""
 
     def __init__(self, line: _Line) -> None:
         self._line = line
         self._first = threading.Event()
         self._first.set()
+        self.may_enter = threading.Event()
+        self.has_entered = False
 
-    def enter(self, enter: Callable[[], T]) -> T:
-        """Take the last place, and enter the log by `enter`, one thread at a time: so both have the same order.
+    def enter(self, enter: Callable[[], T], seconds: float) -> T:
+        """Take the last place, and enter the log by `enter` when at most one other is left before this one.
 
-        If another thread is at it for long, as when servers do not answer, this one does not wait for it.
+        After `seconds` it enters all the same, and finds out there whose commit the others wait for.
         """
-        is_alone = self._line.entering.acquire(timeout=_ENTERING_SECONDS)
+        with self._line.lock:
+            if self._line.turns:
+                self._first.clear()
+            self._line.turns.append(self)
+            self._line.move_up()
+        self.may_enter.wait(seconds)
         try:
-            with self._line.lock:
-                if self._line.turns:
-                    self._first.clear()
-                self._line.turns.append(self)
             return enter()
         finally:
-            if is_alone:
-                self._line.entering.release()
+            with self._line.lock:
+                self.has_entered = True
+                self._line.move_up()
 
     @property
     def is_behind(self) -> bool:
@@ -77,6 +88,7 @@ class Turn:
                 self._line.turns.remove(self)
             if self._line.turns:
                 self._line.turns[0]._first.set()
+                self._line.move_up()
 
 
 class Lines:
@@ -84,23 +96,17 @@ class Lines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[Hashable, _Line] = {}
+        self._lines: WeakValueDictionary[Hashable, _Line] = WeakValueDictionary()
 
     @contextmanager
     def line_up(self, key: Hashable) -> Iterator[Turn]:
         """Yield a turn in the line of this key, and leave it at the end."""
         with self._lock:
-            line = self._lines.setdefault(key, _Line())
-            line.users += 1
-        turn = Turn(line)
+            turn = Turn(self._lines.setdefault(key, _Line()))
         try:
             yield turn
         finally:
             turn.leave()
-            with self._lock:
-                line.users -= 1
-                if not line.users:
-                    del self._lines[key]
 
 
 class CommitWatch:

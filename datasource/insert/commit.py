@@ -112,7 +112,6 @@ class Commit:
         self._target = transaction
         """What to commit: the given transaction, or the copy of what its winning tasks wrote."""
         self._log = request.log or CommitLog(pravega, self._stream, timeout=settings.commit_timeout)
-        self._deadline = 0.0
         self._is_logged = False
         self._noted: tuple[str, int] | None = None
         self._messages: Sequence[InsertMessage] = ()
@@ -162,7 +161,7 @@ class Commit:
     def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         if self._request.look_ahead is not None and not self._has_begun(self._target):
             self._request.look_ahead(self._messages)
-        with self._log.line_up():
+        with self._log.line_up(self._request.operation):
             self._enter(rows, content, companion)
             self._ask()
             self._publish()
@@ -191,7 +190,6 @@ class Commit:
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
-        self._deadline = time.monotonic() + self._settings.commit_timeout
         begun = self._has_begun(self._target)
         self._is_logged = begun or self._log.enter(
             self._target.id,
@@ -225,7 +223,7 @@ class Commit:
         """Ask the server to commit, and wait until it has done so."""
         self.step = Step.ASKED
         try:
-            left = max(0.0, self._deadline - time.monotonic())
+            left = max(0.0, self._log.deadline - time.monotonic())
             if isinstance(self._target, SingleAppend):
                 self._target.commit(left)
             else:

@@ -56,7 +56,8 @@ def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], siz
     known = NotedBorders(pravega, stream).find(very_large) if very_large else {}
     noted = {piece.segment_id: _select_inner(known.get(piece.segment_id, ()), piece) for piece in large}
     logged: dict[int, list[int]] = {}
-    if size.by_log and any(_has_gap(noted[piece.segment_id], piece, size.most) for piece in large):
+    ends = ([piece.start, *noted[piece.segment_id], piece.end] for piece in large)
+    if size.by_log and any(end - start > size.most for some in ends for start, end in pairwise(some)):
         with suppress(PermissionDeniedError):
             logged = _list_borders(_list_cuts(CommitLog(pravega, stream)))
     parts: list[SegmentSlice] = []
@@ -75,11 +76,6 @@ def divide(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], siz
 
 def _select_inner(borders: Sequence[int], piece: SegmentSlice) -> list[int]:
     return list(borders[bisect_right(borders, piece.start) : bisect_left(borders, piece.end)])
-
-
-def _has_gap(borders: Sequence[int], piece: SegmentSlice, most: int) -> bool:
-    """Return whether there is no border within more bytes than a part should have."""
-    return any(end - start > most for start, end in pairwise([piece.start, *borders, piece.end]))
 
 
 def _list_cuts(log: CommitLog) -> list[StreamCut]:

@@ -21,42 +21,47 @@ from tests.datasource.transactions import PAYLOAD_BYTES, SETTINGS, begin_insert,
 
 
 def test_first_come_first_served() -> None:
+    """Two of a line are in the log, and each other one enters when one of them leaves."""
     lines, entered, served = Lines(), list[int](), list[int]()
     threads: list[threading.Thread] = []
 
     def serve(number: int) -> None:
         with lines.line_up("a") as turn:
-            turn.enter(lambda: entered.append(number))
+            turn.enter(lambda: entered.append(number), 60)
             while turn.is_behind:
                 turn.wait(60)
+            assert entered[len(served) :] in ([number], [number, number + 1])
             served.append(number)
 
     with lines.line_up("a") as first, lines.line_up("b") as other:
-        first.enter(lambda: None)
-        other.enter(lambda: None)
+        first.enter(lambda: None, 60)
+        other.enter(lambda: None, 60)
         assert not first.is_behind and not other.is_behind
         for number in range(5):
             threads.append(threading.Thread(target=serve, args=(number,)))
             threads[-1].start()
-            while len(entered) <= number:
+            while len(lines._lines["a"].turns) < number + 2:
                 assert threads[-1].is_alive()
         with lines.line_up("a") as last:
-            last.enter(lambda: None)
+            last.enter(lambda: None, 0)  # it waits no longer than that to enter,
             last.wait(0)
-            assert last.is_behind  # it waits no longer than that, and gives its place up
-        assert served == []
+            assert last.is_behind  # and for its turn, and gives its place up
+        while not entered:
+            assert threads[0].is_alive()
+        assert (entered, served) == ([0], [])
     for thread in threads:
         thread.join()
     assert entered == served == [0, 1, 2, 3, 4]
-    assert lines._lines == {}
+    del first, other, last
+    assert not lines._lines
 
 
 def test_a_turn_ends_with_an_error() -> None:
     lines = Lines()
     with pytest.raises(ZeroDivisionError), lines.line_up("a") as turn:
-        turn.enter(lambda: 1 // 0)
+        turn.enter(lambda: 1 // 0, 60)
     with lines.line_up("a") as turn:
-        turn.enter(lambda: None)
+        turn.enter(lambda: None, 60)
         assert not turn.is_behind
 
 
@@ -88,7 +93,7 @@ def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., S
     before, _ = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
     late, late_messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES], replace(SETTINGS, commit_timeout=0.5))
     log = CommitLog(pravega, stream)
-    with ThreadPoolExecutor(1) as pool, log.line_up():
+    with ThreadPoolExecutor(1) as pool, log.line_up("INSERT"):
         assert log.enter(before.transaction.id, rows=1, operation="INSERT")
         waiting = pool.submit(late.commit, late_messages)
         while len(looked := _list_committing(pravega, stream)) < 2:
@@ -112,9 +117,9 @@ def test_one_that_stands_first_in_the_log_and_second_in_its_line(
     log, others = CommitLog(pravega, stream), CommitLog(pravega, stream)
     for transaction in unknown[1:]:
         assert others.enter(transaction, rows=1, operation="INSERT")
-    with ThreadPoolExecutor(1) as pool, log.line_up():
+    with ThreadPoolExecutor(1) as pool, log.line_up("INSERT"):
         assert log._turn is not None
-        log._turn.enter(lambda: None)
+        log._turn.enter(lambda: None, 60)
         committing = pool.submit(insert.commit, messages)
         while insert.transaction.id not in _list_committing(pravega, stream):
             assert not committing.done()
