@@ -11,6 +11,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import count_bytes_after
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.lake.open_lake import open_lake
+from pyspark_pravega.datasource.positions.points_in_time import format_time
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -55,9 +56,8 @@ def schemas(pravega: Pravega, stream: Stream) -> Rows:
             text = version.schema.text
         except errors.InvalidSchemaError:
             text = None  # its format is one that another program has made
-        unread = None if text is None else _find_unread(version.schema.format, text)
-        normalized = None if text is None else normalize_schema(version.schema.format, text)
-        info = version.version
+        info, form = version.version, version.schema.format
+        unread, normalized = (None, None) if text is None else (_find_unread(form, text), normalize_schema(form, text))
         canonical, fingerprint = (None, None) if normalized is None else (normalized.canonical, normalized.fingerprint)
         yield info.version, info.id, info.type, info.format, text, policy, unread, canonical, fingerprint
 
@@ -114,9 +114,8 @@ def _read_lake(catalog: Catalog, stream: Stream) -> Rows:
         yield name, None, None, 0, 0, 0, None, None, behind
         return
     history, now = lake.history, lake.snapshot
-    behind = count_bytes_after(catalog.pravega, history.cut)
     in_files = history.rows, now.files, now.bytes, now.number, now.timestamp
-    yield name, history.version, history.cut.to_text(), *in_files, behind
+    yield name, history.version, history.cut.to_text(), *in_files, count_bytes_after(catalog.pravega, history.cut)
 
 
 lake = MetadataTable(
@@ -141,4 +140,5 @@ lake = MetadataTable(
 def describe_lake(catalog: Catalog, table: StreamTable) -> str:
     """Return in a line what a table's lake has. Raises what its catalog raises, as the statistics of the table do."""
     rows = [zip(lake.columns, row, strict=True) for row in _read_lake(catalog, table.stream)]  # none: lost meanwhile
-    return ", ".join(f"{field.name} {value}" for row in rows for field, value in row if value is not None)
+    known = [(field.name, value) for row in rows for field, value in row if value is not None]
+    return ", ".join(f"{name} {format_time(value) if name == 'updated_at' else value}" for name, value in known)

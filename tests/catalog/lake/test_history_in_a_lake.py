@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -161,6 +163,8 @@ def test_a_table_says_what_its_lake_has(spark: SparkSession, lake: dict[str, str
     described = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Table Properties'").first()
     held = f"version 3, stream_cut {after.stream_cut}, rows 300, files {after.files}, bytes {after.bytes}"
     assert described is not None and f"lake.state=table {name}, {held}" in described.data_type
+    [shown] = re.findall(r"updated_at (\S+), bytes_behind 0", described.data_type)
+    assert datetime.fromisoformat(shown).timestamp() == snapshot.timestamp_ms / 1000
     assert "lake.state" not in spark.sql(f"SHOW CREATE TABLE {table}").first()[0]
     insert(spark, table, 300, 100)
     assert state().bytes_behind > 0 and state()[:-1] == after[:-1]
