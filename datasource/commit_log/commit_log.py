@@ -46,6 +46,7 @@ from pyspark_pravega.client.single_append import is_append_id, rejoin
 from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 
+from ..workers.connections import hash_config
 from . import log_table
 from .log_table import ChangeCounts, CommitEntry, CompanionRow, Content, HeadRow, Write
 from .turns import CommitWatch, Lines, Turn
@@ -64,8 +65,8 @@ _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
 _BEHIND_SECONDS = 1.0
-"""How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same: where
-servers are slow, it may have entered the log before that one, and others abort the first one after TURN_SECONDS."""
+"""How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same: that
+one may have lost its place there without knowing it, and others abort who is first for TURN_SECONDS."""
 _LINES = Lines()
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
@@ -82,7 +83,7 @@ class CommitLog(VersionTable):
         super().__init__(pravega, stream)
         self._timeout = timeout
         self._turn: Turn | None = None
-        self.deadline = inf  # until when the commit that has lined up may take
+        self.deadline = inf  # of the commit that has lined up
 
     def head(self) -> HeadRow | None:
         """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
@@ -95,13 +96,18 @@ class CommitLog(VersionTable):
 
     @contextmanager
     def line_up(self, kind: str) -> Iterator[None]:
-        """Enter, wait and publish in the body: other commits of this kind and process wait behind this one meanwhile.
+        """Enter, wait and publish in the body, which begins when one other commit at most is before this one.
 
-        Those of another kind stand in another line: so a micro-batch does not wait for a crowd of INSERTs.
+        Other commits of this kind, process and user wait behind it. Those of another kind stand in another line: so a
+        micro-batch does not wait for a crowd of INSERTs. Raises ServerTimeoutError when the time is over.
         """
         self.deadline = time.monotonic() + self._timeout
-        with _LINES.line_up((self._pravega.config.controller_uri, self._stream, kind)) as self._turn:
+        with _LINES.line_up((hash_config(self._pravega.config), self._stream, kind)) as self._turn:
             try:
+                if not self._turn.may_enter.is_set():
+                    self._origin = self._known = None  # they may be outdated after the wait
+                    if not self._turn.may_enter.wait(self._timeout):
+                        raise self._make_late_error("")
                 yield
             finally:
                 self._turn = None
@@ -125,15 +131,16 @@ class CommitLog(VersionTable):
         raised instead.
         """
         entry = CommitEntry(transaction, rows, operation, content, changes)
-        enter = partial(log_table.write_in_table, self._table, partial(self._enter, entry, companion))
         try:
-            enter() if self._turn is None else self._turn.enter(enter, self.deadline - time.monotonic())
+            log_table.write_in_table(self._table, partial(self._enter, entry, companion))
         except errors.PermissionDeniedError:
             if companion is not None:
                 raise
             if self._turn is not None:
                 self._turn.leave()
             return False
+        if self._turn is not None:
+            self._turn.note_entered()
         self._pravega.known_streams.note(self._stream, logged=True)
         return True
 
@@ -171,11 +178,7 @@ class CommitLog(VersionTable):
                 return
             now = time.monotonic()
             if now > self.deadline:
-                raise errors.ServerTimeoutError(
-                    f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
-                    f"transaction {transaction} did not get its turn.{watch.explain()} Raise the option "
-                    "'transaction.timeout' to wait longer"
-                )
+                raise self._make_late_error(watch.explain())
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
                 watch.note({})
@@ -189,11 +192,17 @@ class CommitLog(VersionTable):
                         raise
                     first_since = time.monotonic()  # its segment is away, and its writer may be waiting for it
                 next_status = now + _STATUS_SECONDS
-            if self._turn is not None and self._turn.is_behind:
-                self._turn.wait(min(_BEHIND_SECONDS, max(self.deadline - now, _LOOK_SECONDS)))
+            if self._turn is not None and not self._turn.is_first.is_set():
+                self._turn.is_first.wait(min(_BEHIND_SECONDS, max(self.deadline - now, _LOOK_SECONDS)))
             else:
                 time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
             head, self._known = self._head(), None  # others still enter, so publishing has to read the queue again
+
+    def _make_late_error(self, explanation: str) -> errors.ServerTimeoutError:
+        return errors.ServerTimeoutError(
+            f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and this one "
+            f"did not get its turn.{explanation} Raise the option 'transaction.timeout' to wait longer"
+        )
 
     def _bring_to_its_end(
         self, head: HeadRow, tail: Callable[[], StreamCut], watch: CommitWatch, *, overdue: bool

@@ -1,4 +1,4 @@
-"""Lets the commits of one process to a stream wait for each other, and their first one for those of other processes.
+"""Lets the commits of one process to a stream wait for each other, and two of them for those of other processes.
 
 The first two of a line stand in the log's queue, where writers of all processes meet: so the second one is ready when
 the first one leaves, and a writer of another process waits for two of a crowd, not for all of it. The others sleep: if
@@ -13,10 +13,9 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from pyspark_pravega.client import Pravega
@@ -25,70 +24,51 @@ from pyspark_pravega.client.reminder import Reminder
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import make_commit_reminder
 
-T = TypeVar("T")
 _ENTERED_AT_ONCE = 2
 
 
 class _Line:
-    """The threads of this process that commit to one stream, in the order in which they enter its log."""
+    """Threads of this process that commit to one stream, in their order."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.turns: deque[Turn] = deque()
 
     def move_up(self) -> None:
-        """Wake those who may enter now: each after the one before it has. The caller has the lock."""
-        for turn in islice(self.turns, _ENTERED_AT_ONCE):
+        """Wake the first one, and who may enter: each after the one before it has. The caller has the lock."""
+        for place, turn in enumerate(islice(self.turns, _ENTERED_AT_ONCE)):
             turn.may_enter.set()
+            if place == 0:
+                turn.is_first.set()
             if not turn.has_entered:
                 break
 
 
 class Turn:
-    """The place of one thread in its line. It has none before `enter`."""
+    """The place of one thread in a line."""
 
     def __init__(self, line: _Line) -> None:
         self._line = line
-        self._first = threading.Event()
-        self._first.set()
         self.may_enter = threading.Event()
+        """Set when at most one other is left before this one, and has entered the log."""
+        self.is_first = threading.Event()
         self.has_entered = False
+        with line.lock:
+            line.turns.append(self)
+            line.move_up()
 
-    def enter(self, enter: Callable[[], T], seconds: float) -> T:
-        """Take the last place, and enter the log by `enter` when at most one other is left before this one.
-
-        After `seconds` it enters all the same, and finds out there whose commit the others wait for.
-        """
+    def note_entered(self) -> None:
+        """Note that this thread has entered the log, and let the next one do so if it may."""
         with self._line.lock:
-            if self._line.turns:
-                self._first.clear()
-            self._line.turns.append(self)
+            self.has_entered = True
             self._line.move_up()
-        self.may_enter.wait(seconds)
-        try:
-            return enter()
-        finally:
-            with self._line.lock:
-                self.has_entered = True
-                self._line.move_up()
-
-    @property
-    def is_behind(self) -> bool:
-        """Return whether another thread of this process stands before this one."""
-        return not self._first.is_set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until this thread is the first in its line, but no longer than that."""
-        self._first.wait(seconds)
 
     def leave(self) -> None:
-        """Give the place up, and wake the thread that is the first now."""
+        """Give the place up, and wake those who have moved up."""
         with self._line.lock:
             if self in self._line.turns:
                 self._line.turns.remove(self)
-            if self._line.turns:
-                self._line.turns[0]._first.set()
-                self._line.move_up()
+            self._line.move_up()
 
 
 class Lines:
@@ -100,7 +80,7 @@ class Lines:
 
     @contextmanager
     def line_up(self, key: Hashable) -> Iterator[Turn]:
-        """Yield a turn in the line of this key, and leave it at the end."""
+        """Yield the last place in the line of this key, and give it up at the end."""
         with self._lock:
             turn = Turn(self._lines.setdefault(key, _Line()))
         try:

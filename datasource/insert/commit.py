@@ -161,7 +161,7 @@ class Commit:
     def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         if self._request.look_ahead is not None and not self._has_begun(self._target):
             self._request.look_ahead(self._messages)
-        with self._log.line_up(self._request.operation):
+        with self._log.line_up(self._request.operation if companion is None else "STREAM"):
             self._enter(rows, content, companion)
             self._ask()
             self._publish()

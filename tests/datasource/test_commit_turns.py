@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.commit_log.commit_log import _LINES, CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
 from pyspark_pravega.datasource.commit_log.turns import Lines
+from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.errors import ServerTimeoutError
-from tests.datasource.transactions import PAYLOAD_BYTES, SETTINGS, begin_insert, insert_into_all, log_rows
+from pyspark_pravega.errors import PravegaError, ServerTimeoutError
+from tests.datasource.transactions import (
+    EVENT_BYTES,
+    PAYLOAD_BYTES,
+    SETTINGS,
+    begin_insert,
+    insert_into_all,
+    log_rows,
+)
 
 
 def test_first_come_first_served() -> None:
@@ -27,25 +38,24 @@ def test_first_come_first_served() -> None:
 
     def serve(number: int) -> None:
         with lines.line_up("a") as turn:
-            turn.enter(lambda: entered.append(number), 60)
-            while turn.is_behind:
-                turn.wait(60)
+            turn.may_enter.wait(60)
+            entered.append(number)
+            turn.note_entered()
+            turn.is_first.wait(60)
             assert entered[len(served) :] in ([number], [number, number + 1])
             served.append(number)
 
     with lines.line_up("a") as first, lines.line_up("b") as other:
-        first.enter(lambda: None, 60)
-        other.enter(lambda: None, 60)
-        assert not first.is_behind and not other.is_behind
+        assert first.is_first.is_set() and other.is_first.is_set()
         for number in range(5):
             threads.append(threading.Thread(target=serve, args=(number,)))
             threads[-1].start()
             while len(lines._lines["a"].turns) < number + 2:
                 assert threads[-1].is_alive()
         with lines.line_up("a") as last:
-            last.enter(lambda: None, 0)  # it waits no longer than that to enter,
-            last.wait(0)
-            assert last.is_behind  # and for its turn, and gives its place up
+            assert not (last.may_enter.is_set() or last.is_first.is_set())
+        assert not entered, "the first one has not entered yet"
+        first.note_entered()
         while not entered:
             assert threads[0].is_alive()
         assert (entered, served) == ([0], [])
@@ -58,11 +68,10 @@ def test_first_come_first_served() -> None:
 
 def test_a_turn_ends_with_an_error() -> None:
     lines = Lines()
-    with pytest.raises(ZeroDivisionError), lines.line_up("a") as turn:
-        turn.enter(lambda: 1 // 0, 60)
+    with pytest.raises(ZeroDivisionError), lines.line_up("a"):
+        raise ZeroDivisionError
     with lines.line_up("a") as turn:
-        turn.enter(lambda: None, 60)
-        assert not turn.is_behind
+        assert turn.is_first.is_set()
 
 
 def test_those_who_wait_do_not_look_at_the_log(
@@ -87,7 +96,7 @@ def test_those_who_wait_do_not_look_at_the_log(
 
 
 def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
-    """Whoever waits in line is in the log, where others see it, and leaves it when its time is over."""
+    """The second in line is in the log, where others see it, and leaves it when its time is over."""
     stream = new_stream(1)
     insert_into_all(pravega, stream, 1)
     before, _ = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
@@ -107,6 +116,64 @@ def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., S
     assert _list_committing(pravega, stream) == ()
 
 
+def test_a_place_in_the_log_that_does_not_come(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """The third in line never enters the log; commits of another kind enter it meanwhile."""
+    stream, settings = new_stream(1), replace(SETTINGS, commit_timeout=0.5)
+    log = CommitLog(pravega, stream)
+    insert, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES], settings)
+    with log.line_up("INSERT"):
+        log.enter(unknown := uuid.uuid4(), rows=1, operation="INSERT")
+        with CommitLog(pravega, stream).line_up("INSERT"):
+            with pytest.raises(ServerTimeoutError, match="0.5 s, and this one did not get its turn.*run it"):
+                insert.commit(messages)
+            assert _list_committing(pravega, stream) == (unknown,)
+            other, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+            assert other.commit(messages, CommitRequest("DELETE")) == 1  # it takes the unknown one out
+    insert_into_all(pravega, stream, 1)
+    assert [*measure_tail(pravega, stream).positions.values()] == [2 * EVENT_BYTES]
+
+
+def test_what_others_do_while_a_commit_waits_in_memory(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """They commit its transaction, or drop the stream and make another one of its name, which keeps its versions."""
+    stream = new_stream(1)
+    other = CommitLog(pravega, stream)
+    insert_into_all(pravega, stream, 1)
+
+    def begin() -> tuple[Insert, list[InsertMessage]]:
+        return begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+
+    @contextmanager
+    def waiting() -> Iterator[tuple[Insert, Future[int]]]:
+        """A commit behind one that has not entered the log. It knows the stream from before."""
+        log, (insert, messages) = CommitLog(pravega, stream), begin()
+        log.learn_origin()
+        with ThreadPoolExecutor(1) as pool, CommitLog(pravega, stream).line_up("INSERT"):
+            commit = pool.submit(insert.commit, messages, CommitRequest(again=True, log=log))
+            while max(len(line.turns) for line in _LINES._lines.values()) < 2:
+                assert not commit.done()
+            yield insert, commit
+
+    with waiting() as (insert, commit):
+        assert other.enter(insert.transaction.id, rows=1, operation="INSERT")
+        insert.transaction.commit(60)
+        assert other.publish(insert.transaction.id, lambda: measure_tail(pravega, stream)) == 2
+    assert commit.result() == 1
+    assert [version.number for version in other.versions()] == [1, 2]
+
+    with waiting() as (_, commit):
+        pravega.controller.seal_stream(stream)
+        pravega.controller.delete_stream(stream)
+        pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=1)))
+        for _ in range(2):
+            insert, messages = begin()
+            assert insert.commit(messages, CommitRequest("DELETE")) == 1
+    with pytest.raises(PravegaError):
+        commit.result()
+    assert [version.operation for version in CommitLog(pravega, stream).versions()] == ["DELETE", "DELETE"]
+    insert_into_all(pravega, stream, 1)
+    assert [version.number for version in CommitLog(pravega, stream).versions()] == [1, 2, 3]
+
+
 def test_one_that_stands_first_in_the_log_and_second_in_its_line(
     pravega: Pravega, new_stream: Callable[..., Stream]
 ) -> None:
@@ -119,7 +186,7 @@ def test_one_that_stands_first_in_the_log_and_second_in_its_line(
         assert others.enter(transaction, rows=1, operation="INSERT")
     with ThreadPoolExecutor(1) as pool, log.line_up("INSERT"):
         assert log._turn is not None
-        log._turn.enter(lambda: None, 60)
+        log._turn.note_entered()
         committing = pool.submit(insert.commit, messages)
         while insert.transaction.id not in _list_committing(pravega, stream):
             assert not committing.done()
