@@ -8,7 +8,7 @@ Pravega 0.13 refuse those that the controller hands out for the table itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -34,6 +34,7 @@ PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
 
 _CONFLICTS = (table_replies.TableKeyBadVersion, table_replies.TableKeyDoesNotExist)
 """The replies to a write if an entry has another version."""
+_WRITTEN = (table_replies.TableEntriesUpdated, table_replies.TableKeysRemoved, *_CONFLICTS)
 
 ANY = wire.ANY_VERSION
 """Version for `put` and `delete`: whether or not there is an entry, and whatever its version is."""
@@ -177,14 +178,12 @@ class KeyValueTable:
                     f"a value of {len(value):,} bytes does not fit into {self._title}; at "
                     f"most {MAX_VALUE_BYTES:,} are allowed"
                 )
-        keys = [key for key, _, _ in writes]
-        entries = [TableEntry(key, version, value) for key, value, version in writes]
-        make = partial(wire.update_table_entries, entries=entries)
-        reply, repeated = self._write("write to", make, keys, table_replies.TableEntriesUpdated, *_CONFLICTS)
+        given = {key: version for key, _, version in writes}
+        reply, repeated = self._write(given, {key: value for key, value, _ in writes})
         if isinstance(reply, table_replies.TableEntriesUpdated):
             return list(reply.versions)
         if repeated:
-            stored = self.get_many(keys)
+            stored = self.get_many([*given])
             versions = [
                 entry.version
                 for entry, (_, value, version) in zip(stored, writes, strict=True)
@@ -201,8 +200,7 @@ class KeyValueTable:
 
         Raises ConditionalUpdateError if the entry does not have the given version.
         """
-        make = partial(wire.remove_table_keys, keys=[TableKey(key, version)])
-        reply, repeated = self._write("remove from", make, [key], table_replies.TableKeysRemoved, *_CONFLICTS)
+        reply, repeated = self._write({key: version})
         if not isinstance(reply, table_replies.TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._make_lost_race_error("removed")
 
@@ -212,10 +210,8 @@ class KeyValueTable:
         Raises ConditionalUpdateError if an entry does not have its version, and none was removed; or if the reply to a
         first attempt was lost, and that attempt has removed them all.
         """
-        gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
-        make = partial(wire.remove_table_keys, keys=gone)
-        conflicts = () if versions is None else _CONFLICTS
-        reply, _ = self._write("remove from", make, keys, table_replies.TableKeysRemoved, *conflicts)
+        given = dict.fromkeys(keys, ANY) if versions is None else dict(zip(keys, versions, strict=True))
+        reply, _ = self._write(given)
         if not isinstance(reply, table_replies.TableKeysRemoved):
             raise self._make_lost_race_error("removed")
 
@@ -317,20 +313,49 @@ class KeyValueTable:
             )
         return partitions.pop()
 
-    def _write(self, action: str, make: Request, keys: Sequence[bytes], *expected: type[Reply]) -> tuple[Reply, bool]:
-        """Send a write of keys of one partition; return the reply, and whether an earlier attempt may have done it."""
-        repeated = False
+    def _write(self, given: Mapping[bytes, int], values: Mapping[bytes, bytes] | None = None) -> tuple[Reply, bool]:
+        """Write the values of keys that have given versions in one partition; without `values` remove the keys.
+
+        Returns the reply, and whether an earlier attempt may have done it.
+        """
+        repeated, versions = False, given
 
         def note() -> None:
             nonlocal repeated
             repeated = True
 
-        reply = self._retry_if_recreated(
-            lambda: self._request(
-                self._find_partition(keys), Access.WRITE, action, make, *expected, keys=keys, on_repeat=note
-            )
-        )
-        return reply, repeated
+        def send() -> Reply:
+            make: Request = partial(wire.remove_table_keys, keys=[*map(TableKey, versions, versions.values())])
+            if values is not None:
+                entries = [TableEntry(key, versions[key], value) for key, value in values.items()]
+                make = partial(wire.update_table_entries, entries=entries)
+            action, partition = "remove from" if values is None else "write to", self._find_partition([*given])
+            return self._request(partition, Access.WRITE, action, make, *_WRITTEN, keys=[*given], on_repeat=note)
+
+        while True:
+            reply = self._retry_if_recreated(send)
+            if not isinstance(reply, _CONFLICTS) or versions == (now := {**given, **self._find_moved(given)}):
+                return reply, repeated
+            versions = now
+
+    def _find_moved(self, given: Mapping[bytes, int]) -> dict[bytes, int]:
+        """Return what a segment store compares with in place of given versions, of entries that have these.
+
+        When it compacts a table, it moves entries, and what it reads has their versions. But it compares those with the
+        new places (`FixedKeyLengthTableCompactor` and `getCompareVersion` in pravega 0.13), which it lists with keys.
+        """
+
+        def is_unchanged(key: bytes) -> bool:
+            return given[key] >= 0 and (entry := self.get(key)) is not None and entry.version == given[key]
+
+        places = {
+            one.key: one.version
+            for key in filter(is_unchanged, given)
+            for page in self.list_key_pages(self.find_partition(key), key, key)
+            for one in page
+        }
+        # An entry that is unchanged after its place was read is the one at that place.
+        return {key: place for key, place in places.items() if is_unchanged(key)}
 
     def _request(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_VALUE_BYTES, NOT_EXISTS, Entry, KeyValueTable
 from pyspark_pravega.client.segments.store import SegmentStore
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, make_key_value_table_stream
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
     InvalidRowError,
@@ -262,3 +263,44 @@ class TestRights:
             hidden = KeyValueTable(nobody.segments, nobody.controller, secure_scope, "table")
             with pytest.raises(PermissionDeniedError, match="READ"):
                 hidden.get(KEY)
+
+
+def test_entries_that_a_compaction_has_moved(pravega: Pravega, scope: str) -> None:
+    """They can be replaced and removed by the versions that are read, which the server no longer compares with.
+
+    A segment store compacts a table of fixed keys when it has 8 MB, half a minute later. What was moved is read
+    with its old version.
+    """
+    table, stream = pravega.key_value_table(scope, "table"), make_key_value_table_stream(scope, "table")
+    table.create(1, 8)
+    moved = {number: table.put(key(number), b"%d" % number, NOT_EXISTS) for number in range(5)}
+    [segment] = table.segments()
+
+    def is_compacted() -> bool:
+        table.put(key(99), bytes(900_000))
+        return pravega.segments.segment_infos(stream, [segment])[segment].start_offset > max(moved.values())
+
+    for _ in range(11):
+        compacted = is_compacted()
+    until = time.monotonic() + 240
+    while not compacted:
+        assert time.monotonic() < until
+        time.sleep(5)
+        compacted = is_compacted()
+    assert {number: table.get(key(number)) for number in moved} == {
+        number: Entry(b"%d" % number, version) for number, version in moved.items()
+    }
+    for number in moved:
+        with pytest.raises(ConditionalUpdateError):
+            table.put(key(number), b"x", moved[number] - 1)
+    new = table.put(key(0), b"new", moved[0])
+    with pytest.raises(ConditionalUpdateError):
+        table.put(key(0), b"newer", moved[0])
+    assert table.get(key(0)) == Entry(b"new", new)
+    with pytest.raises(ConditionalUpdateError):
+        table.put_many([(key(1), b"x", moved[1]), (key(0), b"x", moved[0])])
+    versions = table.put_many([(key(1), b"x", moved[1]), (key(0), b"y", new)])
+    assert table.get_many([key(1), key(0)]) == [Entry(b"x", versions[0]), Entry(b"y", versions[1])]
+    table.delete(key(2), moved[2])
+    table.delete_many([key(3), key(4)], [moved[3], moved[4]])
+    assert [found for found, _ in table.entries()] == [key(0), key(1), key(99)]
