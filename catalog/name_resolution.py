@@ -193,7 +193,8 @@ class TableOfScope(TableInScope):
     def confirm_existence(self) -> bool:
         stream = self.address.stream
         if not self._is_stream():
-            return key_value_tables.is_declared(self.catalog, stream) or merged_tables.has_table(self.catalog, stream)
+            made = key_value_tables.find_made(self.catalog, stream)
+            return (made is not None and made.row is not None) or merged_tables.has_table(self.catalog, stream)
         table = stream_tables.find_complete(self.catalog, stream)
         if table is None:
             return False

@@ -241,12 +241,10 @@ class KeptQueries:
 
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
         """Remove a query if it fulfils a condition; return False if it does not, or is gone."""
-
-        def is_as_wanted(row: Row) -> bool:
-            stored = _read_or_skip(kept.scope, row)
-            return stored is not None and condition(stored)
-
-        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, is_as_wanted)
+        scope, name = kept.scope, kept.name
+        return self._table(scope).remove(
+            RowKind.QUERY, name, lambda row: (stored := _read_or_skip(scope, row)) is not None and condition(stored)
+        )
 
     def _table(self, scope: str) -> ScopeTable:
         return ScopeTable(self._catalog.pravega, scope)

@@ -53,12 +53,6 @@ def has_table(catalog: Catalog, stream: Stream) -> bool:
     return find_configuration(catalog, stream) is not None
 
 
-def is_declared(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a key-value table whose columns are known."""
-    table = find_made(catalog, stream)
-    return table is not None and table.row is not None
-
-
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
     """Describe a key-value table, or None."""
     existing = find_made(catalog, address.stream)

@@ -190,11 +190,6 @@ def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | N
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
-def names_several_streams(properties: Mapping[str, str]) -> bool:
-    """Return whether the properties of CREATE TABLE ask for a table of several streams."""
-    return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
-
-
 def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDescription:
     """Create a table of several streams. Columns that are given must be those that it has.
 

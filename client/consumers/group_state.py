@@ -95,15 +95,12 @@ def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
 
 
 def _encode_configuration(group: ReaderGroup) -> bytes:
-    def write_cuts(writer: VersionedWriter) -> None:
-        starts = {str(start.stream): _encode_cut(start) for start in group.starts}
-        writer.mapping(starts, writer.text, writer.block)
-        writer.mapping(dict.fromkeys(starts, b""), writer.text, writer.block)  # no ends
-
+    starts = {str(start.stream): _encode_cut(start) for start in group.starts}
     first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
     for revision in (first, second):
         revision.pack("qq", group.checkpoints_ms, group.refresh_ms)
-        write_cuts(revision)
+        revision.mapping(starts, revision.text, revision.block)
+        revision.mapping(dict.fromkeys(starts, b""), revision.text, revision.block)  # no ends
     second.pack("i", group.outstanding_checkpoints)
     third.compact_int(group.holding.value)
     third.pack("q", group.generation)
