@@ -19,6 +19,7 @@ from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_division
 
 from ..storage.reporting import explain_dropped_streams
 from ..storage.spelling import prefix_table
@@ -50,6 +51,7 @@ def follow(scan: Scan, position: str | None, *, available_now: bool, timeout: fl
     find_table_kind(table).check_supports("follow", described.name, table)
     with prefix_table(catalog, table):
         resolved = resolve_read(catalog.options, table, scan.options)
+        refuse_division(resolved)
         required = select_columns(described, scan.columns, scan.condition)
         if has_times(table, required):
             raise UnsupportedOperationError(

@@ -259,8 +259,7 @@ class Commit:
 
     def _resolve(self, failed: errors.PravegaError) -> None:
         """Abort what a failed step left. Returns if the rows turn out to be committed, and raises otherwise."""
-        request, no_answer = self._request, isinstance(failed, NO_ANSWER)
-        is_asked = self.step >= Step.ASKED
+        request, no_answer, is_asked = self._request, isinstance(failed, NO_ANSWER), self.step >= Step.ASKED
         unknown = request.again and not is_asked and no_answer
         error = make_outcome_unknown_error(self._stream, self._former.id, failed) if unknown else failed
         if self._target is not self._former:

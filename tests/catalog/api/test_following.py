@@ -11,13 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
+from pyspark_pravega.catalog.api import following
+from pyspark_pravega.catalog.api.scan import Scan, read_planned
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.errors import (
     CheckpointError,
     DataLossError,
+    InvalidOptionError,
     InvalidSchemaError,
     UnsupportedOperationError,
 )
@@ -56,6 +60,30 @@ def test_every_row_comes_once_in_the_order_of_its_key(pravega: Pravega, table: T
     for key in range(10):
         of_key = [row["n"] for row in found if row["k"] == key]
         assert of_key == sorted(of_key)
+
+
+def test_parts_of_a_segment_are_read_side_by_side(
+    api: PravegaCatalog, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 'unordered', a batch has as many tasks as are asked for; otherwise these options are refused."""
+    table = api.create_table(f"`{scope}`.one", numbers(0, 1).schema, properties={"scaling.min-segments": "1"})
+    for number in range(6):
+        table.append(numbers(1000 * number, 1000 * (number + 1)))
+    tasks: list[int] = []
+
+    def note(scan: Scan, planned: PlannedScan) -> pa.Table:
+        tasks.append(len(planned.reader.planned))
+        return read_planned(scan, planned)
+
+    monkeypatch.setattr(following, "read_planned", note)
+    divided = {"min-partitions": "6"}
+    choices: list[dict[str, str]] = [{}, {"unordered": "true", **divided}]
+    for options in choices:
+        [new] = table.follow(available_now=True, options=options)
+        assert sorted(new.rows.column("n").to_pylist()) == list(range(6000))
+    assert tasks == [1, 6]
+    with pytest.raises(InvalidOptionError, match="'min-partitions'='6' is given, .* set 'unordered'='true'"):
+        table.follow(options=divided)
 
 
 def test_new_rows_come_as_they_are_appended(spark: SparkSession, table: Table) -> None:
