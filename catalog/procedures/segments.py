@@ -33,7 +33,7 @@ _DIGITS = 9
     (TABLE, DRY_RUN),
     (
         column("stream_cut", StringType(), "where the stream ends", nullable=False),
-        column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
+        column("waiting_commits", IntegerType(), "in the queue of commits, just before; they fail", nullable=False),
         column("sealed", BooleanType(), "whether it was done", nullable=False),
     ),
     _RIGHTS,
