@@ -39,6 +39,19 @@ def test_importing_it_starts_nothing(cluster: object) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_tables_without_a_lake_import_no_pyiceberg(cluster: ClusterInfo, scope: str) -> None:
+    program = (
+        "import sys, pyarrow as pa, pyspark_pravega.catalog as c\n"
+        f"api = c.connect(controller_uri='{cluster.controller_uri}', schema_registry_uri='{cluster.registry_uri}')\n"
+        f"table = api.create_table('`{scope}`.plain', pa.schema([('id', pa.int64())]))\n"
+        "table.append(pa.table({'id': [1, 2]}))\n"
+        "assert table.scan(as_of=1).count() == len(table.scan().to_arrow()) == 2 and len(table.history()) == 1\n"
+        "assert [new.rows.num_rows for new in table.follow(available_now=True)] == [2]\n"
+        "assert 'pyiceberg' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_namespaces(api: PravegaCatalog, scope: str) -> None:
     assert scope.replace("-", "_") in api.list_namespaces() and api.namespace_exists(f"`{scope}`")
     with pytest.raises(ScopeExistsError):

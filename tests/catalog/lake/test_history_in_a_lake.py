@@ -123,7 +123,9 @@ def test_every_read_has_each_event_once(spark: SparkSession, table: str, tmp_pat
 
     def check() -> None:
         assert ids(spark.table(table)) == list(range(400))
-        assert ids(spark.sql(f"SELECT id FROM {table} VERSION AS OF 2")) == list(range(200))
+        then = spark.sql(f"SELECT committed_at FROM {table}.history WHERE version = 2").first()[0]
+        for point in ("VERSION AS OF 2", f"TIMESTAMP AS OF '{then}'"):
+            assert ids(spark.sql(f"SELECT id FROM {table} {point}")) == list(range(200))
         changes = spark.sql(f"SELECT id, _commit_version FROM {table} CHANGES FROM VERSION 2").collect()
         assert sorted((row.id, row._commit_version) for row in changes) == [(i, i // 100 + 1) for i in range(100, 400)]
         assert spark.sql(f"SELECT count(*), sum(id), max(text) FROM {table}").first()[:] == (400, 79800, "r99")
@@ -189,8 +191,13 @@ def test_a_stream_reads_history_and_tail_in_order(spark: SparkSession, table: st
     tier(spark, table)
     truncate(spark, table, 5)
     assert sorted(flatten(read_stream(spark, table, tmp_path / "c"))) == list(range(400, 450))
-    later = read_stream(spark, table, tmp_path / "d", **{"start-version": "3"})
-    assert sorted(flatten(later)) == list(range(200, 450))
+    third = spark.sql(f"SELECT * FROM {table}.history WHERE version = 3").first()
+    second = spark.sql(f"SELECT stream_cut FROM {table}.history WHERE version = 2").first()[0]
+    starts = {"version": "3", "stream-cut": second, "timestamp": str(round(third.committed_at.timestamp() * 1000))}
+    for name, start in starts.items():
+        later = read_stream(spark, table, tmp_path / name, **{f"start-{name}": start, "max-bytes-per-trigger": "1k"})
+        assert sorted(flatten(later)) == list(range(200, 450)), name
+        assert len(later) > 3 and max(map(len, later)) < 100, name
 
 
 def test_a_micro_batch_reads_each_segment_in_one_task(spark: SparkSession, table: str, tmp_path: Path) -> None:
@@ -410,6 +417,20 @@ def test_every_type(spark: SparkSession, lake: dict[str, str], scope: str, forma
     assert sorted(map(str, spark.table(table).collect())) == before
     nested = [str(row) for row in spark.sql(f"SELECT id, c15.b.c, c15.a FROM {table} ORDER BY id").collect()]
     assert nested[3] == "Row(id=3, c=datetime.date(2020, 2, 2), a=1)"
+
+
+def test_a_table_gets_a_lake(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    """By ALTER, when it has rows already."""
+    table = name_table(scope, "later")
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, text STRING) USING pravega TBLPROPERTIES ('format'='json')")
+    insert(spark, table, 0, 100)
+    no_lake = fails(lambda: tier(spark, table), "PRAVEGA_UNSUPPORTED_OPERATION")
+    assert "ALTER TABLE ... SET TBLPROPERTIES ('lake'=" in no_lake
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lake'='{split_name(table)[1]}', 'lake.partition-by'='hour')")
+    assert tier(spark, table).rows == 100
+    insert(spark, table, 100, 100)
+    truncate(spark, table, 1)
+    assert ids(spark.table(table)) == list(range(200))
 
 
 def test_types_that_a_lake_lacks_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
