@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,8 +54,8 @@ def catalog_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _arguments(cluster: ClusterInfo) -> tuple[list[str], dict[str, str]]:
-    """Return Spark arguments and environment for the catalog `pravega` on plain servers."""
+def _arguments(cluster: ClusterInfo, lake: Path) -> tuple[list[str], dict[str, str]]:
+    """Return Spark arguments and environment for the catalog `pravega` on plain servers, with lakes in a directory."""
     confs = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
@@ -64,6 +65,7 @@ def _arguments(cluster: ClusterInfo) -> tuple[list[str], dict[str, str]]:
     environment = {
         "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
         "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+        "PRAVEGA_LAKE": json.dumps({"type": "sql", "uri": f"sqlite:///{lake}/lake.db", "warehouse": f"file://{lake}"}),
     }
     return _as_options(confs), environment
 
@@ -90,7 +92,7 @@ def thrift_url(
     cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The JDBC address of a Thrift server with both catalogs."""
-    arguments, environment = _arguments(cluster)
+    arguments, environment = _arguments(cluster, tmp_path_factory.mktemp("lake"))
     more_arguments, more_environment = _secure_arguments(secure_cluster)
     port = free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
@@ -103,7 +105,7 @@ def thrift_url(
 @pytest.fixture(scope="session")
 def connect_url(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server of Spark Connect with the catalog `pravega`."""
-    arguments, environment = _arguments(cluster)
+    arguments, environment = _arguments(cluster, tmp_path_factory.mktemp("lake"))
     port = free_port()
     binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command = ["connect-server", "--master", "local[2]", *arguments, *_as_options(binding)]
@@ -138,7 +140,7 @@ def _start(kind: str, request: pytest.FixtureRequest, log: Path) -> SqlClient:
         return BeelineClient(request.getfixturevalue("thrift_url"), {}, log)
     if kind == "connect":
         return ConnectClient(request.getfixturevalue("connect_url"), log)
-    arguments, environment = _arguments(request.getfixturevalue("cluster"))
+    arguments, environment = _arguments(request.getfixturevalue("cluster"), log.parent)
     return ShellClient(["--master", "local[2]", *arguments], environment, log)
 
 

@@ -75,6 +75,26 @@ def test_procedures(place: Place) -> None:
     assert ("create_tag",) in [row[-1:] for row in sql.run(f"SHOW PROCEDURES IN {catalog}.system")]
 
 
+def test_history_in_a_lake(place: Place) -> None:
+    """Where the driver's environment says where lakes are; elsewhere the statement says so."""
+    sql, namespace = place.sql, f"{place.catalog}.{place.scope}"
+    sql.run(f"CREATE TABLE lasting (id INT) USING pravega TBLPROPERTIES ('lake'='{namespace}')")
+    sql.run("INSERT INTO lasting VALUES (1), (2)")
+    tier = f"CALL {place.catalog}.system.tier(table => '{namespace}.lasting')"
+    if sql.name == "pyspark":
+        with pytest.raises(SqlError, match="PRAVEGA_LAKE"):
+            sql.run(tier)
+        return
+    [moved] = sql.run(tier)
+    assert "2" in moved
+    sql.run("INSERT INTO lasting VALUES (3)")
+    sql.run(f"CALL {place.catalog}.system.truncate_stream(table => '{namespace}.lasting', before => '1')")
+    assert sql.run("SELECT id FROM lasting ORDER BY id") == [("1",), ("2",), ("3",)]
+    assert sql.run("SELECT count(*) FROM lasting WITH ('lake'='only')") == [("2",)]
+    assert sql.run(f"SELECT version, rows, files FROM {namespace}.lasting.lake") == [("1", "2", "1")]
+    assert "lake.state=table" in str(sql.run("DESCRIBE EXTENDED lasting"))
+
+
 def test_views(place: Place) -> None:
     sql, namespace = place.sql, f"{place.catalog}.{place.scope}"
 
