@@ -318,11 +318,7 @@ class KeyValueTable:
 
         Returns the reply, and whether an earlier attempt may have done it.
         """
-        repeated, versions = False, given
-
-        def note() -> None:
-            nonlocal repeated
-            repeated = True
+        repeats, versions = list[None](), given
 
         def send() -> Reply:
             make: Request = partial(wire.remove_table_keys, keys=[*map(TableKey, versions, versions.values())])
@@ -330,32 +326,33 @@ class KeyValueTable:
                 entries = [TableEntry(key, versions[key], value) for key, value in values.items()]
                 make = partial(wire.update_table_entries, entries=entries)
             action, partition = "remove from" if values is None else "write to", self._find_partition([*given])
-            return self._request(partition, Access.WRITE, action, make, *_WRITTEN, keys=[*given], on_repeat=note)
+            return self._request(
+                partition, Access.WRITE, action, make, *_WRITTEN, keys=[*given], on_repeat=partial(repeats.append, None)
+            )
 
         while True:
             reply = self._retry_if_recreated(send)
             if not isinstance(reply, _CONFLICTS) or versions == (now := {**given, **self._find_moved(given)}):
-                return reply, repeated
+                return reply, bool(repeats)
             versions = now
 
     def _find_moved(self, given: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Return what a segment store compares with in place of given versions, of entries that have these.
+        """Return what a segment store compares with in place of given versions, if the entries still have these.
 
         When it compacts a table, it moves entries, and what it reads has their versions. But it compares those with the
         new places (`FixedKeyLengthTableCompactor` and `getCompareVersion` in pravega 0.13), which it lists with keys.
         """
+        known = {key: version for key, version in given.items() if version >= 0}
 
-        def is_unchanged(key: bytes) -> bool:
-            return given[key] >= 0 and (entry := self.get(key)) is not None and entry.version == given[key]
+        def is_unchanged() -> bool:
+            return [entry and entry.version for entry in self.get_many([*known])] == [*known.values()]
 
-        places = {
-            one.key: one.version
-            for key in filter(is_unchanged, given)
-            for page in self.list_key_pages(self.find_partition(key), key, key)
-            for one in page
-        }
+        if not is_unchanged():
+            return {}
+        pages = (page for key in known for page in self.list_key_pages(self.find_partition(key), key, key))
+        places = {one.key: one.version for page in pages for one in page if one.version > known[one.key]}
         # An entry that is unchanged after its place was read is the one at that place.
-        return {key: place for key, place in places.items() if is_unchanged(key)}
+        return places if is_unchanged() else {}
 
     def _request(
         self,

@@ -99,15 +99,18 @@ class CommitLog(VersionTable):
         """Enter, wait and publish in the body, which begins when one other commit at most is before this one.
 
         Other commits of this kind, process and user wait behind it. Those of another kind stand in another line: so a
-        micro-batch does not wait for a crowd of INSERTs. Raises ServerTimeoutError when the time is over.
+        micro-batch does not wait for a crowd of INSERTs. Raises ServerTimeoutError when the time is over, and
+        StreamNotFoundError if this log knew the stream before the wait, and another one has its name now.
         """
         self.deadline = time.monotonic() + self._timeout
         with _LINES.line_up((hash_config(self._pravega.config), self._stream, kind)) as self._turn:
             try:
                 if not self._turn.may_enter.is_set():
-                    self._origin = self._known = None  # they may be outdated after the wait
+                    before, self._origin, self._known = self._origin, None, None  # others act during the wait
                     if not self._turn.may_enter.wait(self._timeout):
                         raise self._make_late_error("")
+                    if before is not None and self.learn_origin() != before:
+                        raise errors.StreamNotFoundError(f"Stream {self._stream} was deleted, and made again.")
                 yield
             finally:
                 self._turn = None

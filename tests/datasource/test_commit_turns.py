@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
-from pyspark_pravega.errors import PravegaError, ServerTimeoutError
+from pyspark_pravega.errors import ServerTimeoutError, StreamNotFoundError
 from tests.datasource.transactions import (
     EVENT_BYTES,
     PAYLOAD_BYTES,
@@ -167,7 +167,7 @@ def test_what_others_do_while_a_commit_waits_in_memory(pravega: Pravega, new_str
         for _ in range(2):
             insert, messages = begin()
             assert insert.commit(messages, CommitRequest("DELETE")) == 1
-    with pytest.raises(PravegaError):
+    with pytest.raises(StreamNotFoundError, match="was deleted, and made again"):
         commit.result()
     assert [version.operation for version in CommitLog(pravega, stream).versions()] == ["DELETE", "DELETE"]
     insert_into_all(pravega, stream, 1)

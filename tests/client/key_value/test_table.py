@@ -268,8 +268,8 @@ class TestRights:
 def test_entries_that_a_compaction_has_moved(pravega: Pravega, scope: str) -> None:
     """They can be replaced and removed by the versions that are read, which the server no longer compares with.
 
-    A segment store compacts a table of fixed keys when it has 8 MB, half a minute later. What was moved is read
-    with its old version.
+    A segment store compacts a table of fixed keys half a minute after some megabytes of writes. What was moved is
+    read with its old version.
     """
     table, stream = pravega.key_value_table(scope, "table"), make_key_value_table_stream(scope, "table")
     table.create(1, 8)
@@ -292,7 +292,7 @@ def test_entries_that_a_compaction_has_moved(pravega: Pravega, scope: str) -> No
     }
     for number in moved:
         with pytest.raises(ConditionalUpdateError):
-            table.put(key(number), b"x", moved[number] - 1)
+            table.put(key(number), b"x", moved[number] + 1)
     new = table.put(key(0), b"new", moved[0])
     with pytest.raises(ConditionalUpdateError):
         table.put(key(0), b"newer", moved[0])
