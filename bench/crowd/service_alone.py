@@ -22,8 +22,8 @@ from queue import SimpleQueue
 from pyspark.sql import SparkSession
 
 from bench.crowd.load import run_clients
-from bench.crowd.processes import TICKS
 from bench.servers import open_cluster, open_session
+from tests.processes import processor_seconds
 
 OF_A_SELECT = ("load_table", "plan_scan")
 
@@ -72,11 +72,6 @@ class Service:
         said = answer.get()
         assert said.startswith(b'{"result"'), said[:300]
 
-    def measure_time(self) -> float:
-        """Return the processor seconds that it has used."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / TICKS
-
     def close(self) -> None:
         """End it, as the end of a driver does."""
         self.process.communicate()
@@ -114,9 +109,10 @@ def measure(services: list[Service], requests: list[bytes], clients: int, second
             services[number % len(services)].ask(request)
 
     run_clients(clients, 2, select)
-    before = sum(service.measure_time() for service in services)
+    pids = [service.process.pid for service in services]
+    before = sum(map(processor_seconds, pids))
     load = run_clients(clients, seconds, select)
-    used = sum(service.measure_time() for service in services) - before
+    used = sum(map(processor_seconds, pids)) - before
     costs = f"{used / len(load.seconds) * 1000:.1f} | {used / load.elapsed:.2f}"
     print(f"| {len(services)} | {clients} | {load.describe()} | {costs} |", flush=True)
 

@@ -62,7 +62,7 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
         table_properties.check_partitions(shown, request.partitions)
         views.check_no_view(catalog, request)
         merged_tables.check_none(catalog, address)
-        if any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties):
+        if any(o.find_option(key) in merged_tables.NAMING for key in properties):
             return merged_tables.create(catalog, address, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):

@@ -43,7 +43,7 @@ from . import key_value_tables
 from .description import describe_table, identify_members
 
 LOG = logging.getLogger(__name__)
-_NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
+NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)  # the properties that make a table one of several streams
 _OTHER = {o.STREAMS.key: o.PATTERN_OF_STREAMS.key, o.PATTERN_OF_STREAMS.key: o.STREAMS.key}
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
@@ -164,14 +164,14 @@ def check_properties(catalog: Catalog, properties: Mapping[str, str], scope: str
     """
     options = catalog.options(properties=properties)
     for option in o.OPTIONS.values():
-        if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
+        if option not in NAMING and options.source(option) is o.Source.PROPERTY:
             raise errors.InvalidOptionError(
                 f"'{options.name(option)}' does not apply with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
-    options_set = [option for option in _NAMING if options.is_set(option)]
+    options_set = [option for option in NAMING if options.is_set(option)]
     if len(options_set) != 1:
-        both = " and ".join(f"'{option.key}'" for option in _NAMING)
+        both = " and ".join(f"'{option.key}'" for option in NAMING)
         what = (
             f"has {both}: both say which streams it is"
             if options_set
