@@ -4,7 +4,8 @@
 
 A table of 12 columns as JSON in four segments. Times are medians of seconds, measured in turns: GROUP BY over two of
 the columns, and the same of a thirtieth of the rows by a condition. `tier` is compared with Spark, which writes the
-same rows of the stream as Parquet, and with the jar of Iceberg's runtime also into an Iceberg table.
+same rows of the stream as Parquet, and with the jar of Iceberg's runtime also into an Iceberg table. The memory of
+`tier` is measured for a tenth of the events too, in a table of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.scale.measured import Memory
 from bench.servers import open_cluster, open_session
 
 QUERY = "SELECT g, sum(c2), count(*) FROM {} {} GROUP BY g"
@@ -57,18 +59,34 @@ def main() -> None:
             compare(spark, scope.replace("-", "_"), folder, arguments)
 
 
-def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Namespace) -> None:
-    """Fill a table, tier it, and compare its reads."""
-    table, events = f"pravega.{scope}.events", arguments.events
-    properties = "'format'='json', 'scaling.min-segments'='4', 'lake'='bench.events'"
+def fill(spark: SparkSession, table: str, lake: str, events: int) -> None:
+    """Make a table with a lake, and INSERT events in three parts."""
+    properties = f"'format'='json', 'scaling.min-segments'='4', 'lake'='bench.{lake}'"
     spark.sql(f"CREATE TABLE {table} (id BIGINT, g INT, {COLUMNS}) USING pravega TBLPROPERTIES ({properties})")
     for part in range(3):
         spark.sql(f"INSERT INTO {table} SELECT {VALUES} FROM range({part * events // 3}, {(part + 1) * events // 3})")
+
+
+def tier(spark: SparkSession, table: str) -> float:
+    """Tier a table; return the seconds, and print the most memory that the session's processes had."""
+    with Memory(spark).watched() as peak:
+        seconds = measure(lambda: spark.sql(f"CALL pravega.system.tier(table => '{table}')").collect())
+    sizes = ", ".join(f"{kind} {size:.0f} MiB" for kind, size in peak.items())
+    print(f"tier {table.partition('.')[2]} {seconds:.1f} s, at most {sizes}", flush=True)
+    return seconds
+
+
+def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Namespace) -> None:
+    """Fill a table, tier it, and compare its reads."""
+    table, events = f"pravega.{scope}.events", arguments.events
     stream = f"{table} WITH ('lake'='ignore')"
-    tier = measure(lambda: spark.sql(f"CALL pravega.system.tier(table => '{scope}.events')").collect())
+    fill(spark, f"pravega.{scope}.tenth", "tenth", events // 10)
+    fill(spark, table, "events", events)
+    tier(spark, f"{scope}.tenth")
+    taken = tier(spark, f"{scope}.events")
     rows = spark.sql(f"SELECT * FROM {stream}").write
     parquet = measure(lambda: rows.parquet(f"file://{folder}/plain"))
-    print(f"tier {tier:.1f} s, the same rows as Parquet by Spark {parquet:.1f} s", flush=True)
+    print(f"tier {taken:.1f} s, the same rows as Parquet by Spark {parquet:.1f} s", flush=True)
     if arguments.runtime:
         spark.sql(f"CREATE TABLE ice.bench.copy (id BIGINT, g INT, {COLUMNS}) USING iceberg")
         copy = measure(lambda: spark.sql(f"INSERT INTO ice.bench.copy SELECT * FROM {stream}"))

@@ -18,6 +18,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import TABLE_NAME
 from pyspark_pravega.datasource.scan import division, noted_borders
 from pyspark_pravega.datasource.scan.noted_borders import NotedBorders, _merge
@@ -156,6 +157,68 @@ def test_wrong_borders_never_lead_to_wrong_rows(pravega: Pravega, table: StreamT
 @pytest.mark.parametrize("seed", range(50))
 def test_many_wrong_borders_never_lead_to_wrong_rows(pravega: Pravega, table: StreamTable, seed: int) -> None:
     check_wrong_borders(pravega, table, seed, trials=100)
+
+
+def make_events(chosen: random.Random) -> list[bytes]:
+    """Random events, some of which have frames of events inside them, up to their own end."""
+    greatest, events = chosen.choice([10, 300, 5000]), list[bytes]()
+    for _ in range(chosen.randrange(10, 200)):
+        payload = chosen.randbytes(chosen.randrange(greatest))
+        if chosen.random() < 0.1:
+            payload = b"".join(bytes(4) + len(one).to_bytes(4, "big") + one for one in (payload, b"", payload))
+        events.append(payload)
+    return events
+
+
+def choose_borders(chosen: random.Random, events: list[bytes]) -> list[int]:
+    """Random borders of events; of every second stream, some places inside events too: those of frames, or any."""
+    true = list_borders(events)
+    borders = set(chosen.sample(true[1:-1], chosen.randrange(1, 8)))
+    if chosen.random() < 0.5:
+        inside = [begin + 8 for begin, end in itertools.pairwise(true) if end - begin > 8]
+        borders |= {chosen.choice(inside) if chosen.random() < 0.5 and inside else chosen.randrange(1, true[-1])}
+    return sorted(borders)
+
+
+def check_random_streams(pravega: Pravega, scope: str, seed: int, trials: int) -> None:
+    """Of each stream, a scan in parts yields what one in one piece does, or it fails and the next one does."""
+    chosen, outcomes = random.Random(seed), {"whole": 0, "divided": 0, "refused": 0}
+    for trial in range(trials):
+        stream, events = Stream(scope, f"stream-{trial}"), make_events(chosen)
+        pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=1)))
+        append(pravega, stream, events)
+        table = StreamTable(stream, "raw", "none", RAW_SCHEMA)
+        assert read(pravega, table, 1)[0] == events
+        CommitLog(pravega, stream).make_ready()
+        borders, parts = choose_borders(chosen, events), chosen.choice([2, 3, 8])
+        put_borders(pravega, stream, borders)
+        try:
+            found, sizes = read(pravega, table, parts)
+            outcomes["divided" if len(sizes) > 1 else "whole"] += 1
+        except MalformedEventError:
+            assert not set(borders) <= set(list_borders(events))
+            outcomes["refused"] += 1
+            found, _ = read(pravega, table, parts)
+        assert found == events, (seed, trial)
+    assert outcomes["divided"] > trials // 4 and outcomes["refused"] > trials // 20, outcomes
+
+
+@pytest.fixture
+def _very_near_borders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noted_borders, "SPACING", 64)
+    monkeypatch.setattr(division, "SPACING", 64)
+
+
+@pytest.mark.usefixtures("_very_near_borders")
+def test_random_streams(pravega: Pravega, scope: str) -> None:
+    check_random_streams(pravega, scope, seed=0, trials=40)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 101))
+@pytest.mark.usefixtures("_very_near_borders")
+def test_many_random_streams(pravega: Pravega, scope: str, seed: int) -> None:
+    check_random_streams(pravega, scope, seed, trials=100)
 
 
 @pytest.mark.parametrize(
