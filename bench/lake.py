@@ -83,10 +83,10 @@ def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Na
     fill(spark, f"pravega.{scope}.tenth", "tenth", events // 10)
     fill(spark, table, "events", events)
     tier(spark, f"{scope}.tenth")
-    taken = tier(spark, f"{scope}.events")
+    tiered = tier(spark, f"{scope}.events")
     rows = spark.sql(f"SELECT * FROM {stream}").write
     parquet = measure(lambda: rows.parquet(f"file://{folder}/plain"))
-    print(f"tier {taken:.1f} s, the same rows as Parquet by Spark {parquet:.1f} s", flush=True)
+    print(f"tier {tiered:.1f} s, the same rows as Parquet by Spark {parquet:.1f} s", flush=True)
     if arguments.runtime:
         spark.sql(f"CREATE TABLE ice.bench.copy (id BIGINT, g INT, {COLUMNS}) USING iceberg")
         copy = measure(lambda: spark.sql(f"INSERT INTO ice.bench.copy SELECT * FROM {stream}"))

@@ -61,8 +61,6 @@ class SchemaRegistry(ClosedAtEnd):
         """Close the connections. The object cannot be used afterwards."""
         self._requests.close()
 
-    # Groups
-
     def groups(self) -> dict[str, GroupProperties]:
         """Return the groups of the namespace that the user may read, by name."""
         groups: dict[str, GroupProperties] = {}
@@ -121,8 +119,6 @@ class SchemaRegistry(ClosedAtEnd):
             body["previousCompatibility"] = previous.to_json()
         self._requests.send(Request.of_group("PUT", group, "compatibility", body=body, right=Right.SET_POLICY))
 
-    # Schemas
-
     def add_schema(self, group: str, schema: SchemaInfo) -> VersionInfo:
         """Register a schema, unless the group already has it.
 
@@ -169,8 +165,6 @@ class SchemaRegistry(ClosedAtEnd):
         body = {"schemaInfo": schema.to_json(), "compatibility": policy.to_json()}
         request = Request.of_group("POST", group, "schemas/versions/validate", body=body)
         return self._requests.ask(request, lambda reply: bool(reply["valid"]))
-
-    # Encodings
 
     def codecs(self, group: str) -> list[str]:
         """Return the names of the group's codecs. The codec "" (none) is always usable and never listed."""
