@@ -6,8 +6,10 @@ Events are like those of Debezium's connector for PostgreSQL, each an insert or 
 into the segments directly, those of a row into the same one. Rates are million events per second of the whole
 statement, and per core second that the JVM, the catalog service and Python workers used together; Pravega's own are
 left out. The first SELECT searches the events for truncations if there are several segments; the second knows them.
-Then come SELECTs that remember the rows (`current-rows.remembered-in`), and SELECTs of rows that are remembered.
-Rows are counted and their numbers added up, and the sums are compared with those of the events.
+Then come SELECTs that remember the rows (`current-rows.remembered-in`), and SELECTs of rows that are remembered. With
+`--grouped`, Spark groups the changelog by key too, whole and read in as many parts as there are cores, which is what
+dividing a fold would be compared with. Rows are counted and their numbers added up, and the sums are compared with
+those of the events.
 """
 
 from __future__ import annotations
@@ -199,6 +201,12 @@ def measure(
             query.awaitTermination()
             assert sum(progress.numInputRows for progress in query.recentProgress) >= arguments.events
 
+    def group(parts: int) -> None:
+        changelog = f"pravega.`{scope}`.`{name}$changelog` WITH ('min-partitions'='{parts}')"
+        newest = f"SELECT max_by(after, _offset) AS row FROM {changelog} GROUP BY coalesce(after.id, before.id)"
+        found = spark.sql(f"SELECT count(row.device), count(row.note), sum(row.temperature) FROM ({newest})").collect()
+        assert [tuple(row) for row in found] == [(count, count, total)], found
+
     timed("first SELECT", select)
     for _ in range(arguments.rounds):
         timed("SELECT", select)
@@ -207,6 +215,9 @@ def measure(
             remembering = partial(select, f"WITH ('current-rows.remembered-in'='{directory}')")
             timed("SELECT that remembers", remembering)
             timed("SELECT of remembered rows", remembering)
+    for _ in range(arguments.rounds if arguments.grouped else 0):
+        timed("changelog grouped, whole", partial(group, 1))
+        timed("changelog grouped, in parts", partial(group, arguments.cores))
     for _ in range(0 if arguments.no_stream else arguments.rounds):
         timed("first micro-batch", batch)
     for what, times in every.items():
@@ -229,6 +240,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--no-stream", action="store_true", help="leave the micro-batches out")
+    parser.add_argument("--grouped", action="store_true", help="group the changelog of one segment by key")
     arguments = parser.parse_args()
     with open_cluster() as config, open_session(config, arguments.cores) as (spark, scope):
         for kind in arguments.format:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from tests.catalog.queries.test_bad_event_modes import metrics_in_the_ui
+from tests.datasource.scans import insert
+from tests.datasource.transactions import raw_table
 from tests.streams import run_available
 
 VERSIONS = 6
@@ -97,6 +105,74 @@ def test_all_cores_aggregate_one_segment_from_the_second_scan_on(spark: SparkSes
     assert "parts:" not in explain(f"SELECT id FROM {name}")
     assert "parts:" not in explain(f"SELECT sum(id) FROM {name}"), "which may overflow in one order and not in another"
     assert "parts:" not in explain(f"SELECT count(*) FROM {name}"), "which the commit log answers"
+    assert "parts:" not in explain(f"SELECT first(id), last(id) FROM {name}"), "which want the order of the segment"
     divided = spark.sql(f"SELECT id FROM {name} WITH ('min-partitions'='4')")
     assert divided.rdd.getNumPartitions() == 4
     assert [row.id for row in divided.collect()] == list(range(15_000))
+    slices, size = (
+        metrics_in_the_ui(spark)[name] for name in ("number of segment slices read", "bytes of events read")
+    )
+    spark.sql(f"SELECT id FROM {name}").collect()
+    whole = metrics_in_the_ui(spark)
+    assert (slices, whole["number of segment slices read"]) == ("4", "1")
+    assert size == whole["bytes of events read"]
+
+
+def test_bad_events_are_those_of_one_task(spark: SparkSession, table: str, client_config: ClientConfig) -> None:
+    """A scan that goes on behind bad events reads the segment whole; one that fails names the same event."""
+    name = table.replace(".one", ".bad")
+    spark.sql(f"CREATE TABLE {name} (id BIGINT) USING pravega TBLPROPERTIES ('format'='json', 'framing'='none')")
+    scope = name.split(".")[1]
+    events = [b'{"id":%d}' % number if number % 250 else b"?" for number in range(1, 3000)]
+    with connect(client_config) as pravega:
+        for first in range(0, len(events), 500):
+            batch = pa.record_batch([pa.array(events[first : first + 500], pa.binary())], names=["event"])
+            insert(pravega, raw_table(Stream(scope, "bad")), batch)
+
+    def read(columns: str, divided: bool, **options: str) -> list[tuple[object, ...]]:
+        given = {**options, **(DIVIDED if divided else {})}
+        found = spark.read.options(**{key.replace("_", "-"): text for key, text in given.items()}).table(name)
+        assert found.rdd.getNumPartitions() == 1
+        return [tuple(row) for row in found.selectExpr(*columns.split()).collect()]
+
+    for columns, options in (
+        ("id _error _raw _offset", {"mode": "permissive"}),
+        ("id", {"mode": "dropmalformed"}),
+        ("id", {"dead_letter": "letters"}),
+    ):
+        assert read(columns, True, **options) == read(columns, False, **options), options
+    letters = spark.table(table.replace(".one", ".letters")).count()
+    assert letters == 2 * 11, "each read writes them"
+    with pytest.raises(
+        PySparkException, match=r"The event at offset \d+ of segment .*/bad/.* cannot be decoded"
+    ) as one:
+        spark.table(name).collect()
+    with pytest.raises(PySparkException, match="cannot be decoded") as some:
+        spark.read.options(**DIVIDED).table(name).collect()
+    offset = re.compile(r"at offset (\d+)")
+    errors = spark.read.option("mode", "permissive").table(name).where("_error IS NOT NULL").select("_offset")
+    bad = {row._offset for row in errors.collect()}
+    places = [int(offset.findall(str(each.value))[0]) for each in (one, some)]
+    assert places[0] == min(bad) and places[1] in bad
+
+
+def test_spark_groups_the_parts_of_a_changelog_to_its_rows(spark: SparkSession, table: str) -> None:
+    """The recipe of the tuning page: a fold reads a segment whole, the changelog is divided."""
+    name = table.replace(".one", ".changes")
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, text STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    )
+    for version in range(4):
+        spark.sql(
+            f"INSERT INTO {name} SELECT id, 'version {version}' FROM range({version * 200}, {version * 200 + 500})"
+        )
+        spark.sql(f"DELETE FROM {name} WHERE id % 7 = {version}")
+    namespace = name.rpartition(".")[0]
+    changelog = f"{namespace}.`changes$changelog` WITH ('min-partitions'='4')"
+    assert spark.sql(f"SELECT op FROM {changelog}").rdd.getNumPartitions() >= 4
+    grouped = spark.sql(
+        f"""SELECT last.after.* FROM (SELECT max_by(struct(op, after), _offset) AS last FROM {changelog}
+        GROUP BY coalesce(after.id, before.id)) WHERE last.op <> 'd'"""
+    )
+    assert sorted(grouped.collect()) == sorted(spark.table(name).collect())
