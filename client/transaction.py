@@ -84,8 +84,7 @@ class Transaction:
     def begin(cls, controller: Controller, stream: Stream, lease_ms: int) -> Transaction:
         """Begin a transaction that can be kept alive for a day, even with a short lease.
 
-        `lease_ms`: milliseconds that the transaction lives after each ping; see `Controller.create_transaction` for the
-        limits.
+        `lease_ms`: milliseconds that the transaction lives after each ping, see `Controller.create_transaction`.
 
         Raises InvalidOptionError if the lease is out of bounds; StreamNotFoundError, StreamSealedError.
         """

@@ -63,8 +63,7 @@ class _PickledReader(_Pickled):
 def pickle_write(writer: DataSourceArrowWriter) -> str:
     """Return the function that writes the rows of a task, in base64.
 
-    It returns the task's message, together with what Spark shows of it: `TaskMetric.java` has these numbers in the
-    same order.
+    It returns the task's message, and what Spark shows of it: numbers in the order that `TaskMetric.java` has.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from typing import Any
+from zipimport import zipimporter
 
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
@@ -29,9 +30,8 @@ _serve = daemon.worker
 class OwnProcesses:
     """Replaces the module `os` in Spark's daemon, and signals only children of this process.
 
-    Spark tells the daemon to kill workers that were idle for a minute, by their ids, without checking whether they have
-    ended already. The ids may belong to other processes, or to their threads, by then: with 32,768 ids, as in many
-    containers, a few busy JVMs use all of them up in a minute.
+    Spark tells the daemon to kill workers that were idle for a minute by their ids, also ended ones. The ids may
+    be those of other processes or threads by then: a few busy JVMs use 32,768 ids, as in containers, up in a minute.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -43,6 +43,18 @@ class OwnProcesses:
         if pid != 0:
             os.waitpid(pid, os.WNOHANG)
         os.kill(pid, number)
+
+
+_directories: dict[str, float] = {}
+_read_again = zipimporter.invalidate_caches
+
+
+def read_if_changed(importer: zipimporter) -> None:
+    """Read an archive's directory again if the archive has changed. Spark 4.1 asks before each task, for 60 ms."""
+    changed = os.path.getmtime(importer.archive) if os.path.exists(importer.archive) else -1.0
+    if _directories.setdefault(f"{importer.archive}/{importer.prefix}", changed) != changed:
+        _directories[f"{importer.archive}/{importer.prefix}"] = changed
+        _read_again(importer)
 
 
 def serve(sock: socket.socket, authenticated: bool) -> int:
@@ -65,6 +77,7 @@ def serve(sock: socket.socket, authenticated: bool) -> int:
 def main() -> None:
     """Import the rest and fork workers until Spark ends."""
     daemon.worker = serve
+    zipimporter.invalidate_caches = read_if_changed  # type: ignore[assignment]
     daemon.os = OwnProcesses()  # type: ignore[assignment, attr-defined]
     for name in FORMATS:
         find_format(name)

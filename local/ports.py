@@ -29,8 +29,7 @@ class Ports:
 def find_free_ports() -> Ports:
     """Return ports that no program listens on now. Raises SetupError if too few are free.
 
-    Another process can still take a port before its server binds it; the start then fails, and is repeated with other
-    ports.
+    Another process can still take a port before its server binds it: then the start is repeated with other ports.
     """
     names = [field.name for field in fields(Ports)]
     chosen: list[int] = []

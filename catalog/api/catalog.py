@@ -116,8 +116,7 @@ class PravegaCatalog(ClosedAtEnd):
 
         `if_not_exists`: whether a namespace of this name may exist already; nothing happens then.
 
-        Raises ScopeExistsError if the namespace exists, unless `if_not_exists`; InvalidNameError if no scope can have
-        this name.
+        Raises ScopeExistsError if the namespace exists, unless `if_not_exists`; InvalidNameError for a wrong name.
         """
         try:
             namespaces.create_namespace(self._catalog, self._split_namespace(name), {})

@@ -178,8 +178,7 @@ class Table(AlterableTable):
     def append(self, rows: object, *, options: Mapping[str, str] | None = None) -> int:
         """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none.
 
-        A key-value table has no transactions: each row replaces the one with its key, and is visible once it is
-        written.
+        A key-value table has no transactions: each row replaces the one with its key, and is visible once written.
 
         In a table of changes each row replaces the one with its key, if there is one; with the table property
         `insert.conflict` = `fail` it may not.

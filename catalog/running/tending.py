@@ -2,8 +2,7 @@
 
 A server is one driver. It reports the state of its queries about once a second, and is told what to start and to stop.
 All that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it.
-Another one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not
-agree.
+Another one takes it once the row has not changed for the lease by its own clock, so clocks need not agree.
 """
 
 from __future__ import annotations

@@ -54,8 +54,7 @@ def describe_table(
 ) -> TableDescription:
     """Return what the adapter shows of a table and hands back when it is scanned or written.
 
-    `columns` are those of the table, unless a query gives others. To Spark none is NOT NULL if bad events are rows of
-    nulls.
+    `columns` are the table's, unless a query gives others. To Spark none is NOT NULL if bad events are rows of nulls.
     """
     kind = find_table_kind(table)
     if columns is None:

@@ -24,8 +24,7 @@ class Controller(
     Thread-safe. Connects at the first call. It is a context manager that closes the connection. A copy, by pickling or
     after a fork, opens its own connection.
 
-    `config`: addresses, credentials, trust and time limits. `first_contact`: limits the tries until a controller has
-    answered.
+    `config`: addresses, credentials, trust, time limits. `first_contact`: limits the tries until a controller answers.
 
     Any call raises, besides its own errors, AuthenticationError if the credentials are missing or wrong,
     PermissionDeniedError with the resource and the right if the user lacks one, TlsError, and ServerUnavailableError,

@@ -80,8 +80,7 @@ def add_range(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 def find_blocks(content: bytes | bytearray, blocks: Sequence[AppendBlock]) -> list[tuple[int, int]] | None:
     """Return the ranges of the blocks in `content`, which begins at an event; other writers' events may lie between.
 
-    None unless each block is found exactly once, in order, and begins at an event: other writers may have stored the
-    same bytes.
+    None unless each block is found exactly once, in order, and begins at an event: others may have stored its bytes.
     """
     try:
         starts, _, _ = split(content, 0, len(content))

@@ -244,8 +244,7 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
 class ReadAhead(Generic[Item]):
     """Iterates over `items` in a thread. It begins an item when the consumer takes the item before.
 
-    So at most one item is ready or being made. An error of `items` is raised at the consumer, in its place. Always call
-    `close`.
+    So at most one item is ready or being made. The consumer gets an error of `items` in its place. Always call `close`.
     """
 
     def __init__(self, items: Iterator[Item], abort: Callable[[], None], name: str) -> None:

@@ -40,8 +40,7 @@ class FormerRows:
 class WholeResultWriter(ChangesWriter):
     """Spark's writer for the only task of a micro-batch, whose rows are those that the table has afterwards.
 
-    Rows that stay the same write nothing, and former rows that the result lacks are deleted. The task has the result in
-    memory.
+    Rows that stay the same write nothing; former rows that the result lacks are deleted. The result is in memory.
     """
 
     def __init__(self, spec: InsertSpec, former: FormerRows) -> None:

@@ -1,8 +1,7 @@
 """Tags of a stream: names for positions in it.
 
 All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them. A stream
-recreated under the name has another origin, and does not inherit them. A tag protects no events from retention or
-truncation.
+recreated under the name has another origin, and does not inherit them. Tags do not keep events from being removed.
 """
 
 from __future__ import annotations

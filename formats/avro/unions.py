@@ -217,8 +217,7 @@ class BranchColumn(Column):
 class MembersColumn(Column):
     """Builds a struct with one member set, from values of a union of several types, given as (branch, value).
 
-    Each member takes the values of its own branches, and is null for others. `_read` are the branches of all members,
-    wanted or not.
+    Each member takes the values of its own branches, and is null for others. `_read`: the branches of all members.
     """
 
     _members: Sequence[BranchColumn]

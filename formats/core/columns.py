@@ -138,8 +138,7 @@ class StructMember:
 class StructColumn(Column):
     """Builds a struct, parsed as a dict (a missing key is null, or the member's default) or as a list of values.
 
-    `parsed_as` is one of these two types. `taken` says for each field of a writer's record whether such a list has its
-    value.
+    `parsed_as` is one of these two types. `taken`: whether such a list has the value, by field of a writer's record.
     """
 
     members: Sequence[StructMember]

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 import uuid
+import zipfile
+import zipimport
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -19,6 +21,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from pyspark_pravega.datasource import worker_daemon
 from pyspark_pravega.datasource.workers.spark_socket import acknowledge, answer_at_once
 from tests.processes import running, task_workers, worker_daemons
 
@@ -88,6 +91,48 @@ def test_modules_that_a_task_imports_are_left_out_of_collections(spark: SparkSes
             return
         at_import[worker] = frozen
     raise AssertionError("no worker ran a second task")
+
+
+def test_archives_are_read_again_if_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark 4.1 forgets all directories before each task, those of its own archives with thousands of names too."""
+    read = list[str]()
+    monkeypatch.setattr(worker_daemon, "_read_again", lambda importer: read.append(importer.archive))
+    archive = tmp_path / "modules.zip"
+    with zipfile.ZipFile(archive, "w") as first:
+        first.writestr("one.py", "")
+    importer = zipimport.zipimporter(str(archive))
+    for _ in range(3):
+        worker_daemon.read_if_changed(importer)
+    assert read == []
+    with zipfile.ZipFile(archive, "a") as more:
+        more.writestr("two.py", "")
+    os.utime(archive, (0, 0))
+    for _ in range(3):
+        worker_daemon.read_if_changed(importer)
+    assert read == [str(archive)]
+    archive.unlink()
+    worker_daemon.read_if_changed(importer)
+    assert read == [str(archive)] * 2
+
+
+def test_modules_that_come_later_are_found(spark: SparkSession, tmp_path: Path) -> None:
+    """`addPyFile` while workers run, which know that there was no such module."""
+    name = f"later_{uuid.uuid4().hex}"
+
+    def look(_: int) -> bool:
+        try:
+            return bool(importlib.import_module(name).HERE)
+        except ModuleNotFoundError:
+            return False
+
+    def run() -> set[bool]:
+        return set(spark.sparkContext.parallelize(range(8), 8).map(look).collect())
+
+    assert run() == {False}
+    with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+        archive.writestr(f"{name}.py", "HERE = True")
+    spark.sparkContext.addPyFile(str(tmp_path / f"{name}.zip"))
+    assert run() == {True}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")

@@ -71,8 +71,7 @@ class KeyOrder:
     def _find_sources(self, columns: Sequence[str], indices: Numbers) -> dict[str, pa.Array]:
         """Return, by column, the entry that has the value of each of the entries at these indices.
 
-        This covers only columns for which an entry keeps the value of an earlier one of its key. Null if there is no
-        value.
+        This covers only columns for which an entry keeps the value of an earlier one of its key. Null without a value.
         """
         missing = read_numbers(self._table, "missing")
         needed = {
