@@ -147,8 +147,7 @@ def add_primary_key(
 ) -> dict[str, str]:
     """Return a table's properties with the primary key of its constraints.
 
-    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a second primary
-    key.
+    Raises UnsupportedOperationError for a constraint that no stream keeps, InvalidOptionError for two primary keys.
     """
     merged = dict(properties)
     for constraint in constraints:

@@ -30,8 +30,7 @@ def decode(kind: type[T], value: Any, *, newer: bool = False) -> T:
 
     `newer`: a newer version may have written it, whose other fields are left out.
 
-    Raises ProtocolError for an object that has other fields or types, InvalidOptionError for a text that no encoding
-    can carry.
+    Raises ProtocolError for an object with other fields or types, InvalidOptionError for a text without an encoding.
     """
     if not isinstance(value, dict):
         raise ProtocolError(f"{kind.__name__} is not an object.")

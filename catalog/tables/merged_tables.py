@@ -81,8 +81,7 @@ def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing
     """Describe a table of several streams for a query with the options `read`, or None.
 
     Raises MemberNotFoundError, DifferentSchemasError naming the stream that does not fit the others,
-    PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table that is to be
-    written.
+    PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table to write.
     """
     row = find(catalog, address.stream)
     if row is None:

@@ -37,8 +37,7 @@ class NamedTable(ABC):
     def load(self, request: LoadTable) -> TableDescription | ViewDefinition | MetadataDescription:
         """Describe it for a query or a write.
 
-        Raises StreamNotFoundError, and UnsupportedOperationError for what is to be written, or read as it was, and
-        cannot be.
+        Raises StreamNotFoundError, and UnsupportedOperationError for what cannot be written, or read as it was.
         """
 
     @abstractmethod

@@ -69,8 +69,7 @@ class KeyValueTable:
     `primary_key_length`: bytes of the key that decide on the partition, if the table has secondary keys too.
 
     Any call raises, besides its own errors, KeyValueTableNotFoundError, PermissionDeniedError, TlsError,
-    ServerUnavailableError and ServerTimeoutError, and InvalidRowError if a key has the wrong length or a value is too
-    long.
+    ServerUnavailableError and ServerTimeoutError, and InvalidRowError for the length of a key or a value.
 
     Examples
     --------
@@ -156,8 +155,7 @@ class KeyValueTable:
     def put(self, key: bytes, value: bytes, version: int = ANY) -> int:
         """Write an entry.
 
-        If the reply to a first attempt is lost, and the entry then has exactly this value in a new version, it counts
-        as written.
+        If the first reply is lost, and the entry then has exactly this value in a new version, it counts as written.
 
         `version`: `ANY`, `NOT_EXISTS`, or the version that the entry must have.
 

@@ -333,8 +333,7 @@ class SegmentAppender(ClosedAtEnd):
         elif len(blocks) == 1 or self._known_end == end - total:
             self._note_range(end - total, end)
         else:
-            # One acknowledgement of several blocks says only where the last one ends; blocks of other writers may lie
-            # between them.
+            # One acknowledgement of several blocks says where the last one ends; others may have written between them.
             last = blocks.pop()
             self._locate(blocks, end - len(last))
             self._note_range(end - len(last), end)

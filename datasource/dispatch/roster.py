@@ -56,8 +56,7 @@ class Roster:
     def join(self, pravega: Pravega, begun: Mapping[str, uuid.UUID]) -> Mapping[str, uuid.UUID]:
         """Add transactions by the names of their streams; return all. Streams that have one already keep it.
 
-        Raises QueryFencedError if another write has begun since, UnsupportedOperationError for too many
-        streams.
+        Raises QueryFencedError if another write has begun since, UnsupportedOperationError for too many streams.
         """
         joined: dict[str, uuid.UUID] = {}
 

@@ -91,8 +91,7 @@ impl Decoder {
         Decoder::new(plan, columns, refused)
     }
 
-    /// The columns of the object that ends a document; the document begins with `prefix`, where refused texts do not
-    /// matter.
+    /// The columns of the object that ends a document, which begins with `prefix`, where refused texts do not matter.
     #[staticmethod]
     fn json_member(columns: &Bound<PyTuple>, prefix: Vec<u8>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
         Decoder::new(Plan::JsonMember(prefix), columns, refused)

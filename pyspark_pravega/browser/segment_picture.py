@@ -51,8 +51,7 @@ class SegmentPicture:
 def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]) -> SegmentPicture | None:
     """Draw the rows of the metadata tables `segments` and `scale_events`; None if no key range is known.
 
-    Without rows of `scale_events`, for a user without the right to them, a sealed segment seems to end with the epoch
-    after its own.
+    Without rows of `scale_events`, for want of the right to them, a sealed segment seems to end with the next epoch.
     """
     placed = [row for row in segments if row["key_range_start"] is not None]
     if not placed:

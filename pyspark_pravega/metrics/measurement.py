@@ -73,8 +73,7 @@ class ConsumerReading:
     """A consumer of a stream. Without a known position, as of other clients' reader groups, most is None.
 
     `seconds_behind` is the age of the oldest version that it has not read completely; None where there is none.
-    `bytes_read` are those between the stream's head and its position. `overtaken`: events after its position were
-    removed.
+    `bytes_read` are those between the stream's head and its position. `overtaken`: events after that were removed.
     """
 
     stream: Stream

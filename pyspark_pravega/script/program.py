@@ -56,8 +56,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool, begin: 
 
     Of the statements before number `begin` only those run that later ones need in each session.
 
-    Errors of settings and syntax are reported before Spark starts; with `check`, also tables of the catalog that
-    are missing.
+    Errors of settings and syntax are reported before Spark starts; with `check`, also missing tables of the catalog.
 
     The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
     """

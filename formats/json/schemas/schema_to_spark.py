@@ -32,8 +32,7 @@ from .schema_parser import parse_json_schema
 def convert_json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is not a JSON schema, has parts that no value fits together, or refers to
-    another text.
+    Raises InvalidSchemaError if the text is no JSON schema, refers to another one, or has parts that exclude each other.
     """
     return make_spark_struct(parse_json_schema(text).root)
 

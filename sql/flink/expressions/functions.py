@@ -1,7 +1,6 @@
 """Translate Flink functions into Spark functions.
 
-A function that is in no table here keeps its name, and gets a finding: no function is said to be equal that nobody
-has looked at.
+A function that is in no table here keeps its name, and gets a finding: nobody has looked whether it is equal.
 """
 
 from __future__ import annotations

@@ -433,11 +433,21 @@ def test_a_table_gets_a_lake(spark: SparkSession, lake: dict[str, str], scope: s
     assert ids(spark.table(table)) == list(range(200))
 
 
-def test_types_that_a_lake_lacks_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
-    make = f"CREATE TABLE {name_table(scope, 'v')} (id BIGINT, v VARIANT) USING pravega TBLPROPERTIES ('lake'='a.b')"
-    assert "variant" in fails(lambda: spark.sql(make), "PRAVEGA_UNSUPPORTED_TYPE")
-    make = make.replace("v VARIANT", "_commit_timestamp_day INT")
-    assert "for its partitions" in fails(lambda: spark.sql(make), "PRAVEGA_INVALID_SCHEMA")
+@pytest.mark.parametrize("data_type", ["VARIANT", "INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH", "VOID"])
+def test_types_that_a_lake_lacks_are_refused(
+    spark: SparkSession, lake: dict[str, str], scope: str, data_type: str
+) -> None:
+    table, has_lake = name_table(scope, "v"), "TBLPROPERTIES ('lake'='a.b')"
+    make = f"CREATE TABLE {table} (id BIGINT, part STRUCT<v: {data_type}>) USING pravega"
+    refused = fails(lambda: spark.sql(f"{make} {has_lake}"), "PRAVEGA_UNSUPPORTED_TYPE")
+    assert "part.v" in refused and data_type.partition(" ")[0].lower() in refused.lower()
+    spark.sql(make)
+    assert fails(lambda: spark.sql(f"ALTER TABLE {table} SET {has_lake}"), "PRAVEGA_UNSUPPORTED_TYPE") == refused
+
+
+def test_columns_that_a_lake_has_itself_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:
+    make = f"CREATE TABLE {name_table(scope, 'v')} (id BIGINT, _commit_timestamp_day INT) USING pravega TBLPROPERTIES "
+    assert "for its partitions" in fails(lambda: spark.sql(f"{make}('lake'='a.b')"), "PRAVEGA_INVALID_SCHEMA")
 
 
 @pytest.mark.parametrize(

@@ -318,10 +318,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
     service.call(new Refuse(ident.namespace(), ident.name(), statement, loaded));
   }
 
-  /**
-   * Refuses an output mode that the table does not take. A new table of toTable takes what its query's options say
-   * later.
-   */
+  /** Refuses an output mode that the table does not take. A new table of toTable takes what its options say later. */
   void checkOutputMode(String mode) {
     if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && (replacesRows() || takesNewRows))
         && !(mode.equals("complete") && hasChangesByKey())) {
@@ -338,10 +335,7 @@ class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Supports
     checked = options;
   }
 
-  /**
-   * Checks options that Spark before 4.3 would ignore: it does not load the table again for them, and keeps its
-   * columns.
-   */
+  /** Checks options that Spark before 4.3 would ignore: it does not load the table again, and keeps its columns. */
   synchronized void checkColumnOptions(CaseInsensitiveStringMap options) {
     if (COLUMN_OPTIONS.stream().anyMatch(options::containsKey) && !options.equals(followed)) {
       service.call(new CheckColumnOptions(handle(), options.asCaseSensitiveMap()));
