@@ -295,7 +295,7 @@ bench-streaming: jar native ## Measure streaming queries: latency, sustained thr
 	$(BIN)/python -m bench.streaming $(BENCH_ARGS)
 
 .PHONY: bench-scale
-bench-scale: jar native ## Measure and draw how time and memory grow with events, segments, columns, streams (BENCH_ARGS)
+bench-scale: build/dbt/installed jar native ## Measure and draw how time and memory grow with events, segments, columns, streams (BENCH_ARGS)
 	$(BIN)/python -m bench.scale $(BENCH_ARGS)
 
 .PHONY: bench-parts

@@ -34,8 +34,8 @@ class Client(Protocol):
         """Run a statement, and return its rows."""
         ...
 
-    def list_tables(self, namespace: str) -> None:
-        """List the tables of a namespace of the catalog by the front end's own call."""
+    def list_tables(self, namespace: str) -> int:
+        """List the tables of a namespace of the catalog by the front end's own call; return how many there are."""
         ...
 
     def cancel(self, statement: str, after: float) -> float:
@@ -85,8 +85,8 @@ class SessionClient:
     def run(self, statement: str) -> list[Any]:
         return list(self._spark.sql(statement).collect())
 
-    def list_tables(self, namespace: str) -> None:
-        self._spark.catalog.listTables(namespace)
+    def list_tables(self, namespace: str) -> int:
+        return len(self._spark.catalog.listTables(namespace))
 
     def cancel(self, statement: str, after: float) -> float:
         group = f"crowd-{id(self)}"
@@ -154,14 +154,20 @@ class ThriftClient:
             assert self._wait(cursor), statement
             return list(cursor.fetchall())
 
-    def list_tables(self, namespace: str) -> None:
+    def list_tables(self, namespace: str) -> int:
         client, types = self._connection.client, self._types
-        schema = namespace.rpartition(".")[2]
+        schema = namespace.rpartition(".")[2].strip("`")
         asked = types.TGetTablesReq(self._connection.sessionHandle, schemaName=schema, tableName="%")
-        handle = client.GetTables(asked).operationHandle
-        rows = client.FetchResults(types.TFetchResultsReq(handle, types.TFetchOrientation.FETCH_NEXT, 1000))
+        handle, found = client.GetTables(asked).operationHandle, 0
+        while (
+            names := client.FetchResults(types.TFetchResultsReq(handle, types.TFetchOrientation.FETCH_NEXT, 10_000))
+            .results.columns[2]
+            .stringVal.values
+        ):
+            found += len(names)
         client.CloseOperation(types.TCloseOperationReq(handle))
-        assert rows.results.columns[2].stringVal.values, f"no table in {schema}"
+        assert found, f"no table in {schema}"
+        return found
 
     def cancel(self, statement: str, after: float) -> float:
         with self._connection.cursor() as cursor:

@@ -1,10 +1,14 @@
-"""Measure growth by streams: SHOW TABLES of a scope, requests of tools that browse it, and loads of one table."""
+"""Measure growth by streams: SHOW TABLES of a scope, requests of tools that browse it, and loads of one table.
+
+At the end a Thrift server lists the tables, which needs build/dbt: `make build/dbt/installed`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from bench.crowd.front_ends import open_front_end
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.catalog.api.catalog import PravegaCatalog
 from pyspark_pravega.catalog.storage.catalogs import Catalog
@@ -122,6 +127,9 @@ def main(arguments: argparse.Namespace, directory: Path) -> None:
         streams = f"{scope}-streams"
         spark.sql(f"CREATE NAMESPACE pravega.`{streams}`")
         rows = list(measure_filled(spark, pravega, streams, sizes))
-        save(directory, "streams", {"rows": rows})
+        with tempfile.TemporaryDirectory() as local, open_front_end("thrift", config, 2, Path(local)) as front:
+            listed = measure_warm(partial(front.connect().list_tables, f"pravega.`{streams}`"))
+            print(f"getTables over Thrift {listed['seconds']:.2f} s, best {listed['best']:.2f} s", flush=True)
+        save(directory, "streams", {"rows": rows, "getTables": listed})
         if os.environ.get("PRAVEGA_CONTROLLER_URI"):  # a server of our own ends sooner than 10,000 streams are dropped
             spark.sql(f"DROP NAMESPACE pravega.`{streams}` CASCADE")

@@ -29,15 +29,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TypeVar
 
 from pyspark_pravega import errors
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.retry import limit_retries
@@ -49,18 +48,13 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from ..workers.connections import hash_config
 from . import log_table
 from .log_table import ChangeCounts, CommitEntry, CompanionRow, Content, HeadRow, Write
+from .settled_log import ASKING_SECONDS, SettledLog
 from .turns import CommitWatch, Lines, Turn
-from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
-T = TypeVar("T")
 
 TURN_SECONDS = 10.0
 """How long the first transaction of the queue may stay open: a living writer asks for its commit at once."""
-_PUBLISHING_SECONDS = 1.0
-"""How long to wait for the version of a transaction that is merged, but not yet published."""
-_ASKING_SECONDS = 1.0
-"""How long to ask a segment store about the first append of the queue, before it counts as away."""
 _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
@@ -68,31 +62,16 @@ _BEHIND_SECONDS = 1.0
 """How long a writer sleeps at most behind another one of its process, before it looks at the queue all the same: that
 one may have lost its place there without knowing it, and others abort who is first for TURN_SECONDS."""
 _LINES = Lines()
-_NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
-class DisturbedError(Exception):
-    """A commit happened during a measurement."""
-
-
-class CommitLog(VersionTable):
+class CommitLog(SettledLog):
     """The commit log of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
         """Limit to `timeout` seconds the wait for a turn, and for a moment without a commit in flight."""
-        super().__init__(pravega, stream)
-        self._timeout = timeout
+        super().__init__(pravega, stream, timeout)
         self._turn: Turn | None = None
         self.deadline = inf  # of the commit that has lined up
-
-    def head(self) -> HeadRow | None:
-        """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
-        try:
-            return self._head()
-        except errors.KeyValueTableNotFoundError:
-            return HeadRow()
-        except errors.PermissionDeniedError:
-            return None
 
     @contextmanager
     def line_up(self, kind: str) -> Iterator[None]:
@@ -188,7 +167,7 @@ class CommitLog(VersionTable):
             elif now > next_status:
                 is_append, overdue = is_append_id(head.queue[0].transaction), now - first_since > TURN_SECONDS
                 try:
-                    with limit_retries(_ASKING_SECONDS if is_append else inf):
+                    with limit_retries(ASKING_SECONDS if is_append else inf):
                         self._bring_to_its_end(head, tail, watch, overdue=overdue)
                 except (*TRANSIENT, errors.TransactionOutcomeUnknownError):
                     if not is_append:
@@ -329,98 +308,3 @@ class CommitLog(VersionTable):
     def _warn_of_rows(self, error: errors.PermissionDeniedError) -> None:
         # The origin distinguishes this stream from one recreated under its name.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
-
-    def measure_settled(self, measure: Callable[[StreamCut | None], T]) -> T:
-        """Return a measurement during which no transaction of this log was being merged.
-
-        `measure` is called with None, to measure to the tail. If commits leave no gap for that, it is called with the
-        cut of a version that was published since, to measure up to there. Raises ServerTimeoutError if neither
-        was possible within the timeout.
-        """
-        return self.measure_settled_with_head(measure)[0]
-
-    def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, HeadRow]:
-        """Return where the stream ends, and the head row, whose version lies before that end like all older versions.
-
-        What lies between that version and the end belongs to the next one. Waits for transactions that are merged but
-        not yet published, as they are for a moment; if their writer has died, not for long. Raises the errors of
-        `measure_settled`, and PermissionDeniedError for a user who may not read the log.
-        """
-        cut, head = self.measure_settled_with_head(measure, time.monotonic() + _PUBLISHING_SECONDS)
-        head = head or self._head()
-        return cut, head if head.origin is not None and self._is_of_this_stream(head) else HeadRow()
-
-    def measure_settled_with_head(
-        self, measure: Callable[[StreamCut | None], T], published_by: float = 0.0
-    ) -> tuple[T, HeadRow | None]:
-        """Return what `measure_settled` does, and the head row; None for a user who may not read the log.
-
-        What was measured holds all versions up to the newest one of that row completely. Until the time `published_by`,
-        transactions that are merged but not yet published are waited for.
-        """
-        streams = self._pravega.known_streams
-        if not streams.find(self._stream).logged:
-            result, head = measure(None), self.head()
-            # A commit is preceded by an entry, and the head row stays: without one, nobody committed in the meantime.
-            if head is None or head == HeadRow():
-                return result, head
-            streams.note(self._stream, logged=True)
-        watch = CommitWatch(self._pravega, self._stream)
-        deadline, pause, first = time.monotonic() + self._timeout, 0.005, None
-        while True:
-            head = self.head()
-            if head is None:
-                return measure(None), None
-            first = first or head
-            # The next version's cut may be older than this call, so take that of the version after it.
-            if head.origin == first.origin and head.version >= first.version + 2:
-                record = self._record(head.version)
-                # DROP TABLE may have removed it in between, or it was folded.
-                if "cut" in record and not is_checkpoint(record):
-                    return measure(StreamCut.from_text(record["cut"])), head
-            try:
-                return self._measure_undisturbed(
-                    head, lambda: measure(None), watch, published=time.monotonic() < published_by
-                ), head
-            except DisturbedError:
-                if time.monotonic() > deadline:
-                    raise errors.ServerTimeoutError(
-                        f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause "
-                        f"between them.{watch.explain() or ' Try again.'}"
-                    ) from None
-                cancellation.sleep(pause)
-                pause = min(pause * 1.5, 0.1)
-
-    def _measure_undisturbed(
-        self, head: HeadRow, measure: Callable[[], T], watch: CommitWatch, *, published: bool
-    ) -> T:
-        """Return what is measured. Raises DisturbedError if meanwhile a transaction was merged or the head row changed.
-
-        With `published`, it raises that also for a transaction that was merged before and has no version yet.
-        """
-        # The others are not asked to commit as long as this one is first.
-        states = self._get_statuses(head.committing[:1], appends=published)
-        watch.note(states)
-        disturbing = {TransactionStatus.COMMITTING, *([TransactionStatus.COMMITTED] if published else [])}
-        if disturbing & set(states.values()):
-            raise DisturbedError
-        result = measure()
-        if self.head() != head:
-            raise DisturbedError
-        still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._get_statuses(still_open, appends=published).values()) <= _NOT_MERGED:
-            raise DisturbedError
-        return result
-
-    def _get_statuses(
-        self, transactions: Iterable[uuid.UUID], *, appends: bool = False
-    ) -> dict[uuid.UUID, TransactionStatus]:
-        """Return the states of transactions; with `appends` those of single appends too, for a user who may write."""
-        states = {}
-        for one in transactions:
-            if not is_append_id(one):
-                states[one] = self._pravega.controller.transaction_status(self._stream, one)
-            elif appends:
-                with limit_retries(_ASKING_SECONDS), suppress(errors.PermissionDeniedError, *TRANSIENT):
-                    states[one] = rejoin(self._pravega, self._stream, one).status()
-        return states

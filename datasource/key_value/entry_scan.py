@@ -43,8 +43,7 @@ _Page: TypeAlias = tuple[list[bytes], list[bytes]]
 class EntryScanPlan:
     """The plan of all tasks. `schema` has the columns of the rows, in order.
 
-    With `counted`, tasks count what they read. `lookup_time` is how long a task may take to look keys up, None without
-    a limit.
+    With `counted`, tasks count what they read. `lookup_time`: how long a task may look keys up, None: no limit.
     """
 
     table: StreamTable

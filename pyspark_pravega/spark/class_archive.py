@@ -48,8 +48,7 @@ def list_archive_options(spark_home: Path, environment: Mapping[str, str]) -> li
 def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     """Return the archive for the Spark in `spark_home` and the Java that would run it.
 
-    Raises SetupError if archives are turned off, there is no Java, the user has no cache, or its path cannot be passed
-    to Java.
+    Raises SetupError if archives are turned off, without Java or a cache, or if Java cannot be passed its path.
     """
     setting = environment.get(PLACE, "").strip()
     if setting.lower() == "off":

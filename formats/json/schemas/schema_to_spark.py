@@ -32,7 +32,7 @@ from .schema_parser import parse_json_schema
 def convert_json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no JSON schema, refers to another one, or has parts that exclude each other.
+    Raises InvalidSchemaError if the text is no JSON schema, refers to another, or has parts that exclude each other.
     """
     return make_spark_struct(parse_json_schema(text).root)
 

@@ -433,16 +433,17 @@ def test_a_table_gets_a_lake(spark: SparkSession, lake: dict[str, str], scope: s
     assert ids(spark.table(table)) == list(range(200))
 
 
-@pytest.mark.parametrize("data_type", ["VARIANT", "INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH", "VOID"])
+@pytest.mark.parametrize("data_type", ["VARIANT", "INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"])
 def test_types_that_a_lake_lacks_are_refused(
     spark: SparkSession, lake: dict[str, str], scope: str, data_type: str
 ) -> None:
     table, has_lake = name_table(scope, "v"), "TBLPROPERTIES ('lake'='a.b')"
-    make = f"CREATE TABLE {table} (id BIGINT, part STRUCT<v: {data_type}>) USING pravega"
+    make = f"CREATE TABLE {table} (id BIGINT, part STRUCT<v: {data_type}>) USING pravega OPTIONS ('format'='json')"
     refused = fails(lambda: spark.sql(f"{make} {has_lake}"), "PRAVEGA_UNSUPPORTED_TYPE")
-    assert "part.v" in refused and data_type.partition(" ")[0].lower() in refused.lower()
-    spark.sql(make)
-    assert fails(lambda: spark.sql(f"ALTER TABLE {table} SET {has_lake}"), "PRAVEGA_UNSUPPORTED_TYPE") == refused
+    assert "Column part has" in refused and data_type.partition(" ")[0].lower() in refused.lower()
+    if data_type == "VARIANT":  # no format has the others
+        spark.sql(make)
+        assert fails(lambda: spark.sql(f"ALTER TABLE {table} SET {has_lake}"), "PRAVEGA_UNSUPPORTED_TYPE") == refused
 
 
 def test_columns_that_a_lake_has_itself_are_refused(spark: SparkSession, lake: dict[str, str], scope: str) -> None:

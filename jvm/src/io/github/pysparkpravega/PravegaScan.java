@@ -155,10 +155,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return TaskMetric.withPython(TaskMetric.OF_SCANS);
   }
 
-  /**
-   * Returns the key columns: by their values on the other side of a join, entries or remembered rows are left out before
-   * they are read.
-   */
+  /** Returns the key columns: by their values on the other side of a join, rows are left out before they are read. */
   @Override
   public NamedReference[] filterAttributes() {
     if (stream != null || !joined || aggregation != null
