@@ -89,9 +89,8 @@ class QueryState(StrEnum):
 class QueryDefinition:
     """What a user has asked for. `into` is the table in SQL, without its catalog.
 
-    `catalog` and `namespace` complete the names in the query; the catalog is None for the query's
-    own, because that may have another name on another server. `settings` are those of the session, `options` those of
-    the write.
+    `catalog` and `namespace` complete the names in the query; the catalog is None for the query's own, whose name may
+    differ on another server. `settings` are those of the session, `options` those of the write.
     """
 
     query: str

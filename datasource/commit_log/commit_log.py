@@ -14,9 +14,8 @@ after measuring, there was none before, so one look is enough.
 The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
 the next one becomes first. So each version holds exactly one transaction, and what others appended without this log.
 The server merges the transactions of a stream one after the other anyway. The threads of one process wait for each
-other (`turns.py`), others look at the queue again and again. A writer may die at any moment: the
-writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted too
-long.
+other (`turns.py`), others look at the queue again and again. A writer may die at any moment: the writers behind it
+publish what it has committed, and abort what it has not asked to commit when its turn has lasted too long.
 
 Others may delete a stream, and make it again under its name, while the log keeps its rows. The segment numbers of a
 new stream continue where those of the old one ended. So the number of its very first segment, the origin,
