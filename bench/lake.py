@@ -81,8 +81,8 @@ def compare(spark: SparkSession, scope: str, folder: str, arguments: argparse.Na
     table, events = f"pravega.{scope}.events", arguments.events
     stream = f"{table} WITH ('lake'='ignore')"
     fill(spark, f"pravega.{scope}.tenth", "tenth", events // 10)
-    fill(spark, table, "events", events)
     tier(spark, f"{scope}.tenth")
+    fill(spark, table, "events", events)
     tiered = tier(spark, f"{scope}.events")
     rows = spark.sql(f"SELECT * FROM {stream}").write
     parquet = measure(lambda: rows.parquet(f"file://{folder}/plain"))

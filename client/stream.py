@@ -119,8 +119,7 @@ class ScalingPolicy:
 
     `kind`: `fixed` keeps `min_segments`. The others split a segment whose rate stays above `target_rate`, and merge
     segments with little traffic. `target_rate`: kB/s (`by-rate-kb`) or events/s (`by-rate-events`) of one segment.
-    `factor`: the number of segments that a segment is split into, at least 2. `min_segments`: the stream never has
-    fewer.
+    `factor`: into how many segments one is split, at least 2. `min_segments`: the stream never has fewer.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Watermark:
     def is_before(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
         """Return whether the byte at an offset of a segment follows this watermark, even if segments were replaced.
 
-        `range`: the part of the key space that the segment covers. Without it some following bytes stay unknown.
+        `range`: the part of the key space that the segment covers. Without it, False for some following bytes too.
         """
         position = self.positions.get(segment_id)
         if position is not None:

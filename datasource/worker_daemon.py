@@ -13,6 +13,7 @@ import gc
 import os
 import socket
 import sys
+from contextlib import suppress
 from typing import Any
 from zipimport import zipimporter
 
@@ -30,7 +31,7 @@ _serve = daemon.worker
 class OwnProcesses:
     """Replaces the module `os` in Spark's daemon, and signals only children of this process.
 
-    Spark tells the daemon to kill workers that were idle for a minute by their ids, also ended ones. The ids may
+    Spark tells the daemon to kill workers that were idle for a minute by their ids, even if they ended. The ids may
     be those of other processes or threads by then: a few busy JVMs use 32,768 ids, as in containers, up in a minute.
     """
 
@@ -45,16 +46,19 @@ class OwnProcesses:
         os.kill(pid, number)
 
 
-_directories: dict[str, float] = {}
+_archives: dict[tuple[str, str], tuple[int, ...]] = {}
 _read_again = zipimporter.invalidate_caches
 
 
 def read_if_changed(importer: zipimporter) -> None:
-    """Read an archive's directory again if the archive has changed. Spark 4.1 asks before each task, for 60 ms."""
-    changed = os.path.getmtime(importer.archive) if os.path.exists(importer.archive) else -1.0
-    if _directories.setdefault(f"{importer.archive}/{importer.prefix}", changed) != changed:
-        _directories[f"{importer.archive}/{importer.prefix}"] = changed
-        _read_again(importer)
+    """Read an archive's directory again if the archive may have changed. Spark 4.1 asks before each task, for 60 ms."""
+    with suppress(OSError):
+        found, key = os.stat(importer.archive), (importer.archive, importer.prefix)
+        now = found.st_mtime_ns, found.st_size, found.st_ino
+        if _archives.get(key) == now:
+            return
+        _archives[key] = now
+    _read_again(importer)
 
 
 def serve(sock: socket.socket, authenticated: bool) -> int:

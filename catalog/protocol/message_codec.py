@@ -30,7 +30,7 @@ def decode(kind: type[T], value: Any, *, newer: bool = False) -> T:
 
     `newer`: a newer version may have written it, whose other fields are left out.
 
-    Raises ProtocolError for an object with other fields or types, InvalidOptionError for a text without an encoding.
+    Raises ProtocolError for an object with other fields or types, InvalidOptionError for a text that cannot be encoded.
     """
     if not isinstance(value, dict):
         raise ProtocolError(f"{kind.__name__} is not an object.")

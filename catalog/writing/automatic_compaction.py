@@ -1,8 +1,7 @@
 """Compacts tables of changes by itself, after commits, once they have as many bytes of changes as the table allows.
 
 A row of the commit log says where the last compaction began and ended. Queries read from there on, and what lies before
-is removed after the next one. Several drivers may compact a table at the same time: it is done twice then, or fails in
-one of them.
+is removed after the next one. Several drivers may compact a table at once: it is done twice, or fails in one.
 """
 
 from __future__ import annotations

@@ -34,8 +34,6 @@ from .sealing import add_reported_lengths, add_up_changes, add_up_content, copy_
 LOG = logging.getLogger(__name__)
 
 _BEGUN = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
-_LEAST_SECONDS = 5.0
-"""How long the server has for a commit whose turn came when the time was nearly over."""
 _LOOKED_AT = 8
 """The last segments, whose states are looked at while the server merges all of them: looks at hundreds slow it down."""
 
@@ -225,7 +223,8 @@ class Commit:
         """Ask the server to commit, and wait until it has done so."""
         self.step = Step.ASKED
         try:
-            left = max(min(_LEAST_SECONDS, self._settings.commit_timeout), self._log.deadline - time.monotonic())
+            least = min(5.0, self._settings.commit_timeout)  # for a commit whose turn came as the time ended
+            left = max(least, self._log.deadline - time.monotonic())
             if isinstance(self._target, SingleAppend):
                 self._target.commit(left)
             else:

@@ -114,7 +114,7 @@ class Sharing:
         """Return partitions for slices: neighbours share one as long as they are small together.
 
         Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the
-        newest. "Small" depends on the size of the scan: a scan of many segments would mostly start and end tasks.
+        newest. "Small" depends on the size of the scan, or one of many segments would mostly start and end tasks.
         """
         enough_tasks, largest = (
             (ENOUGH_TASKS, MODERATE_BYTES) if self.cores is None else (self.cores * TASKS_OF_A_CORE, LARGE_BYTES)

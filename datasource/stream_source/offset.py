@@ -123,7 +123,7 @@ def _shorten_type(text: str) -> str:
 def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, table: StructType) -> None:
     """Raise CheckpointError for an offset of another stream, or of a table whose columns have changed too much.
 
-    Columns may be added. Spark reads all columns of a stream, so those count that a query does not select, too.
+    Columns may be added. Spark reads all columns of a stream, so those that a query does not select count too.
     """
     if offset.cut.stream != stream:
         raise CheckpointError(

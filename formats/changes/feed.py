@@ -133,8 +133,7 @@ def changelog_schema(table: T.StructType) -> T.StructType:
     * `before`, `after`: the row, as far as the event contains it.
     * `source`: the source block of the event as texts, nested values as JSON.
     * `ts`: when the connector handled the change.
-    * `unavailable`: columns whose value in `after` the database did not send because it had not changed; they are
-      null there.
+    * `unavailable`: columns that the database did not send, as they had not changed; they are null in `after`.
     * `position`: the place of the change in the database's log, see POSITION.
     """
     image = make_nullable(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import _LINES, CommitLog
 from pyspark_pravega.datasource.commit_log.log_table import HeadRow
 from pyspark_pravega.datasource.commit_log.turns import Lines
@@ -202,3 +204,22 @@ def _list_committing(pravega: Pravega, stream: Stream) -> tuple[uuid.UUID, ...]:
     head = CommitLog(pravega, stream).head()
     assert head is not None
     return head.committing
+
+
+def test_a_turn_that_comes_as_the_time_ends(
+    pravega: Pravega,
+    new_stream: Callable[..., Stream],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The server is asked once it is this one's turn, and gets some seconds to answer."""
+    stream, really_wait = new_stream(2), CommitLog.wait_for_turn
+
+    def wait_until_late(log: CommitLog, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
+        really_wait(log, transaction, tail)
+        log.deadline = time.monotonic() - 1
+
+    monkeypatch.setattr(CommitLog, "wait_for_turn", wait_until_late)
+    insert_into_all(pravega, stream, 2)
+    assert [version.rows for version in CommitLog(pravega, stream).versions()] == [2]
+    assert "turned out to be committed" not in caplog.text

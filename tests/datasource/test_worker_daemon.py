@@ -17,6 +17,7 @@ import zipimport
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -95,44 +96,37 @@ def test_modules_that_a_task_imports_are_left_out_of_collections(spark: SparkSes
 
 def test_archives_are_read_again_if_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark 4.1 forgets all directories before each task, those of its own archives with thousands of names too."""
-    read = list[str]()
-    monkeypatch.setattr(worker_daemon, "_read_again", lambda importer: read.append(importer.archive))
+    read, really_read = list[str](), worker_daemon._read_again
+
+    def note(importer: zipimport.zipimporter) -> None:
+        read.append(importer.archive)
+        really_read(importer)
+
+    monkeypatch.setattr(worker_daemon, "_read_again", note)
     archive = tmp_path / "modules.zip"
-    with zipfile.ZipFile(archive, "w") as first:
-        first.writestr("one.py", "")
+
+    def put(mode: Literal["w", "a"], name: str) -> None:
+        with zipfile.ZipFile(archive, mode) as opened:
+            opened.writestr(f"{name}.py", "")
+
+    put("w", "one")
     importer = zipimport.zipimporter(str(archive))
+    put("a", "two")  # before anybody has asked for the first time
     for _ in range(3):
         worker_daemon.read_if_changed(importer)
-    assert read == []
-    with zipfile.ZipFile(archive, "a") as more:
-        more.writestr("two.py", "")
-    os.utime(archive, (0, 0))
+    assert importer.find_spec("two") is not None and read == [str(archive)]
+    put("a", "three")
     for _ in range(3):
         worker_daemon.read_if_changed(importer)
-    assert read == [str(archive)]
+    assert importer.find_spec("three") is not None and read == [str(archive)] * 2
+    changed = archive.stat().st_mtime_ns
+    put("w", "four")
+    os.utime(archive, ns=(changed, changed))
+    worker_daemon.read_if_changed(importer)
+    assert importer.find_spec("four") is not None and importer.find_spec("one") is None
     archive.unlink()
     worker_daemon.read_if_changed(importer)
-    assert read == [str(archive)] * 2
-
-
-def test_modules_that_come_later_are_found(spark: SparkSession, tmp_path: Path) -> None:
-    """`addPyFile` while workers run, which know that there was no such module."""
-    name = f"later_{uuid.uuid4().hex}"
-
-    def look(_: int) -> bool:
-        try:
-            return bool(importlib.import_module(name).HERE)
-        except ModuleNotFoundError:
-            return False
-
-    def run() -> set[bool]:
-        return set(spark.sparkContext.parallelize(range(8), 8).map(look).collect())
-
-    assert run() == {False}
-    with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
-        archive.writestr(f"{name}.py", "HERE = True")
-    spark.sparkContext.addPyFile(str(tmp_path / f"{name}.zip"))
-    assert run() == {True}
+    assert importer.find_spec("four") is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")

@@ -32,8 +32,7 @@ class OlderPositions(StrEnum):
     """The meaning of a change whose position is older than that of the change before it; a table property.
 
     BY_TIME: it is of a new log if its time is newer, else it is delivered again. REDELIVERY: it is always delivered
-    again, as for connectors that send the time of their own clock. NEW_LOG: it is of a new log unless its time is
-    older.
+    again, as for connectors with a clock of their own. NEW_LOG: it is of a new log unless its time is older.
     """
 
     BY_TIME = "by-time"

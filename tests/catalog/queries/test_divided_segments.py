@@ -119,7 +119,7 @@ def test_all_cores_aggregate_one_segment_from_the_second_scan_on(spark: SparkSes
 
 
 def test_bad_events_are_those_of_one_task(spark: SparkSession, table: str, client_config: ClientConfig) -> None:
-    """A scan that goes on behind bad events reads the segment whole; one that fails names the same event."""
+    """A scan that goes on behind bad events reads the segment whole; one in parts fails at one of them, too."""
     name = table.replace(".one", ".bad")
     spark.sql(f"CREATE TABLE {name} (id BIGINT) USING pravega TBLPROPERTIES ('format'='json', 'framing'='none')")
     scope = name.split(".")[1]
@@ -147,8 +147,10 @@ def test_bad_events_are_those_of_one_task(spark: SparkSession, table: str, clien
         PySparkException, match=r"The event at offset \d+ of segment .*/bad/.* cannot be decoded"
     ) as one:
         spark.table(name).collect()
+    parts = spark.read.options(**DIVIDED).table(name)
+    assert parts.rdd.getNumPartitions() == 6
     with pytest.raises(PySparkException, match="cannot be decoded") as some:
-        spark.read.options(**DIVIDED).table(name).collect()
+        parts.collect()
     offset = re.compile(r"at offset (\d+)")
     errors = spark.read.option("mode", "permissive").table(name).where("_error IS NOT NULL").select("_offset")
     bad = {row._offset for row in errors.collect()}

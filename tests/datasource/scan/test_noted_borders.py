@@ -171,7 +171,7 @@ def make_events(chosen: random.Random) -> list[bytes]:
 
 
 def choose_borders(chosen: random.Random, events: list[bytes]) -> list[int]:
-    """Random borders of events; of every second stream, some places inside events too: those of frames, or any."""
+    """Random borders of events; of every second stream, a place inside an event too: that of a frame, or any."""
     true = list_borders(events)
     borders = set(chosen.sample(true[1:-1], chosen.randrange(1, 8)))
     if chosen.random() < 0.5:

@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Finds what a metadata call asks for in a session's catalogs, all but Spark's own one.
  *
- * <p>If the call names something that cannot be loaded, it fails. Among others it is left out, and the log says why.
+ * <p>If the call names something that cannot be loaded, it fails. In a list it is left out, and the log says why.
  */
 final class Catalogs {
   static final String SESSION_CATALOG = CatalogManager.SESSION_CATALOG_NAME();
