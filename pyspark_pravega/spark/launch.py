@@ -46,7 +46,7 @@ class Program:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    "sql": Program("spark-sql"),
+    "sql": Program("spark-sql", confs={"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}),
     "thriftserver": Program(
         "spark-submit",
         ("--class", "io.github.pysparkpravega.thriftserver.BrowsableThriftServer", "--name", "Thrift JDBC/ODBC Server"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -53,6 +54,21 @@ def test_the_memory_of_sparks_servers_is_that_of_the_thrift_server() -> None:
     command = plan_launch("thriftserver", "--driver-memory", "2g", SPARK_DAEMON_MEMORY="3g").command
     assert [command[at + 1] for at, part in enumerate(command) if part == "--driver-memory"] == ["3g", "2g"]
     assert "--driver-memory" not in plan_launch("connect-server", SPARK_DAEMON_MEMORY="3g").command
+
+
+def test_the_shell_shows_progress_on_a_terminal_only() -> None:
+    conf = "spark.ui.showConsoleProgress"
+    ask = [sys.executable, "-c", f"from pyspark_pravega.spark.launch import *; print(PROGRAMS['sql'].confs['{conf}'])"]
+    ours, terminal = pty.openpty()
+    shown = [
+        subprocess.run(ask, stdout=subprocess.PIPE, stderr=stderr, check=True, text=True).stdout.strip()
+        for stderr in (terminal, subprocess.PIPE)
+    ]
+    os.close(ours)
+    os.close(terminal)
+    assert shown == ["true", "false"]
+    assert f"{conf}=false" in plan_launch("sql").command
+    assert plan_launch("sql", "--conf", f"{conf}=true").command[-1] == f"{conf}=true"
 
 
 def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
