@@ -131,7 +131,6 @@ def _describe_failure(error: PravegaError) -> str:
 def serve(requests: int, replies: int) -> None:
     """Answer requests until the driver closes its end, then abort what is open. Both arguments are descriptors."""
     operations = Operations()
-    gc.collect()
     gc.freeze()  # collections need not look at modules: that was a tenth of what a SELECT costs here
 
     def answer(number: int, request: Any) -> object:

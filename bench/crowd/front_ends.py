@@ -34,8 +34,8 @@ class Client(Protocol):
         """Run a statement, and return its rows."""
         ...
 
-    def list_tables(self, namespace: str) -> int:
-        """List the tables of a namespace of the catalog by the front end's own call; return how many there are."""
+    def list_tables(self, namespace: str) -> None:
+        """List the tables of a namespace of the catalog by the front end's own call."""
         ...
 
     def cancel(self, statement: str, after: float) -> float:
@@ -85,8 +85,8 @@ class SessionClient:
     def run(self, statement: str) -> list[Any]:
         return list(self._spark.sql(statement).collect())
 
-    def list_tables(self, namespace: str) -> int:
-        return len(self._spark.catalog.listTables(namespace))
+    def list_tables(self, namespace: str) -> None:
+        self._spark.catalog.listTables(namespace)
 
     def cancel(self, statement: str, after: float) -> float:
         group = f"crowd-{id(self)}"
@@ -154,9 +154,9 @@ class ThriftClient:
             assert self._wait(cursor), statement
             return list(cursor.fetchall())
 
-    def list_tables(self, namespace: str) -> int:
+    def list_tables(self, namespace: str) -> None:
         client, types = self._connection.client, self._types
-        schema = namespace.rpartition(".")[2].strip("`")
+        schema = namespace.rpartition(".")[2]
         asked = types.TGetTablesReq(self._connection.sessionHandle, schemaName=schema, tableName="%")
         handle, found = client.GetTables(asked).operationHandle, 0
         while (
@@ -167,7 +167,6 @@ class ThriftClient:
             found += len(names)
         client.CloseOperation(types.TCloseOperationReq(handle))
         assert found, f"no table in {schema}"
-        return found
 
     def cancel(self, statement: str, after: float) -> float:
         with self._connection.cursor() as cursor:

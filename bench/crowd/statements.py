@@ -57,13 +57,10 @@ class Tables:
             *self._in_catalog(f"INSERT of 1 row, {TABLES} tables", into + "{eighth} VALUES (1, 1D)"),
             *self._in_places("SHOW TABLES", "SHOW TABLES IN {place}"),
             *self._in_places("DESCRIBE TABLE", "DESCRIBE TABLE {place}.small"),
-            Statement("listTables, getTables", self._list),
+            Statement("listTables, getTables", lambda client, _: client.list_tables(self.place)),
             *([Statement("INSERT, cancelled", self._cancel, ends_early=True)] if self._catalogs else []),
             *([Statement("INSERT, connection lost", self._lose, ends_early=True)] if self._catalogs else []),
         ]
-
-    def _list(self, client: Client, _: int) -> None:
-        client.list_tables(self.place)
 
     def _in_places(self, name: str, text: str) -> list[Statement]:
         """Return a statement on the catalog's tables, and the same on those of Parquet."""

@@ -99,7 +99,7 @@ class BeginChanges:
 class CommitChanges(CommitInsert):
     """Commits the `statement`, also an INSERT that reads its own table, and answers the number of changed rows.
 
-    Its scans have read the table up to the `ends`, of which the rows of `conditions` count, or all if these are None.
+    Its scans have read the table up to the `ends`. It depends on the rows there that fulfil `conditions`; None: on all.
     """
 
     statement: str

@@ -37,7 +37,7 @@ class NamedTable(ABC):
     def load(self, request: LoadTable) -> TableDescription | ViewDefinition | MetadataDescription:
         """Describe it for a query or a write.
 
-        Raises StreamNotFoundError, and UnsupportedOperationError for a use (to write, as it was) that cannot be.
+        Raises StreamNotFoundError, and UnsupportedOperationError if a write or time travel is asked for in vain.
         """
 
     @abstractmethod

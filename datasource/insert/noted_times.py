@@ -74,7 +74,7 @@ def note_stored(pravega: Pravega, stream: Stream, reached: Iterable[int | None],
         try:
             position = measure_tail(pravega, stream)
             pravega.controller.note_time(name, position, time)
-            # A controller that looks for watermarks between the two steps of noting forgets it until told again.
+            # A controller that looks for watermarks between these two steps forgets the stream until told again.
             pravega.controller.note_time(name, position, time)
         except InvalidOptionError as error:
             LOG.debug("The time of a writer never goes back: %s", error)

@@ -67,7 +67,7 @@ def test_the_shell_shows_progress_on_a_terminal_only() -> None:
     os.close(ours)
     os.close(terminal)
     assert shown == ["true", "false"]
-    assert f"{conf}=false" in plan_launch("sql").command
+    assert f"{conf}={PROGRAMS['sql'].confs[conf]}" in plan_launch("sql").command
     assert plan_launch("sql", "--conf", f"{conf}=true").command[-1] == f"{conf}=true"
 
 

@@ -13,6 +13,7 @@ from tests.catalog.lake.conftest import add_catalog
 from tests.catalog.lake.test_history_in_a_lake import (
     create,
     fails,
+    flatten,
     ids,
     insert,
     name_table,
@@ -73,7 +74,7 @@ def test_retention_waits_for_a_lake_that_is_behind(
         eventually(read_left, list(range(first, first + 100)))  # what was tiered is gone, the rest stays
         assert ids(spark.table(table)) == list(range(first + 100))
         batches = read_stream(spark, table, tmp_path / str(first), **{"max-rows-per-trigger": "90"})
-        assert sorted(row for batch in batches for row in batch) == list(range(first + 100))
+        assert sorted(flatten(batches)) == list(range(first + 100))
         assert tier(spark, table).rows == 100
     spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
 

@@ -165,7 +165,7 @@ def make_events(chosen: random.Random) -> list[bytes]:
     for _ in range(chosen.randrange(10, 200)):
         payload = chosen.randbytes(chosen.randrange(greatest))
         if chosen.random() < 0.1:
-            payload = b"".join(bytes(4) + len(one).to_bytes(4, "big") + one for one in (payload, b"", payload))
+            payload = bytes(frame(pa.array([payload, b"", payload], pa.binary())))
         events.append(payload)
     return events
 
