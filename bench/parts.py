@@ -3,7 +3,8 @@
     python -m bench.parts [--events 2e7] [--versions 4] [--rounds 3]
 
 One core reads the parts one after the other, so that they do not disturb each other; "share" is how much longer the
-longest of them takes than an equal share of one task's time. Spark reads the same table whole and divided, in turns.
+longest of them takes than an equal share of one task's time, and how much larger the largest is than an equal share of
+the bytes. Spark reads the same table whole and divided, in turns.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from pyspark_pravega.catalog import Table, connect
 PARTS = (1, 2, 4, 8)
 
 
-def time_parts(table: Table, parts: int) -> list[float]:
-    """Return the seconds of each task of a scan in so many parts."""
-    seconds = []
+def time_parts(table: Table, parts: int) -> tuple[list[float], list[int]]:
+    """Return the seconds and the bytes of each task of a scan in so many parts."""
+    seconds, sizes = [], []
     for task in table.scan(options={"min-partitions": str(parts)}).tasks():
+        sizes.append(task.partition.read.end - task.partition.read.start)
         began = time.perf_counter()
         for _ in task.to_batches():
             pass
         seconds.append(time.perf_counter() - began)
-    return seconds
+    return seconds, sizes
 
 
 def main() -> None:
@@ -53,15 +55,20 @@ def main() -> None:
                     rows.write.format("noop").mode("overwrite").save()
                     times[name].append(time.perf_counter() - began)
             longest: dict[int, list[float]] = {parts: [] for parts in PARTS}
+            largest: dict[int, float] = {}
             for _ in range(rounds + 1):
                 for parts in PARTS:
-                    seconds = time_parts(table, parts)
+                    seconds, sizes = time_parts(table, parts)
                     assert len(seconds) == parts, f"{len(seconds)} tasks instead of {parts}"
                     longest[parts].append(max(seconds))
+                    largest[parts] = max(sizes) * parts / sum(sizes)
     one = statistics.median(longest[1][1:])
     for parts in PARTS:
         found = statistics.median(longest[parts][1:])
-        print(f"{parts} parts: the longest {found:.2f} s, {found * parts / one:.2f} times its share")
+        print(
+            f"{parts} parts: the longest {found:.2f} s, {found * parts / one:.2f} times its share; the largest "
+            f"{largest[parts]:.3f} times its share of the bytes"
+        )
     for name, seconds in times.items():
         print(f"Spark, 2 cores, {name}: {statistics.median(seconds[1:]):.2f} s")
 

@@ -9,12 +9,7 @@ from itertools import count
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
 from pyspark_pravega import errors
-from pyspark_pravega.client.registry.registry_types import (
-    SchemaInfo,
-    SchemaVersion,
-    VersionInfo,
-    is_judged_by_registry,
-)
+from pyspark_pravega.client.registry.registry_types import SchemaInfo, SchemaVersion, VersionInfo, is_judged_by_registry
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import LoadedTable

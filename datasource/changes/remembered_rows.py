@@ -177,12 +177,7 @@ def find_asked_slots(read: OpenRead, conditions: Sequence[Condition]) -> tuple[i
 
 
 def remember(
-    read: OpenRead,
-    partitions: Sequence[GroupPartition],
-    folder: str,
-    rows: WantedRows,
-    *,
-    write: bool,
+    read: OpenRead, partitions: Sequence[GroupPartition], folder: str, rows: WantedRows, *, write: bool
 ) -> tuple[list[RememberedPartition], PlannedRows]:
     """Return the partitions of a scan with the states that they go on from, and write if they are to write any."""
     files, slots = rows.files or (), find_asked_slots(read, rows.conditions)

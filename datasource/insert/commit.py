@@ -98,11 +98,7 @@ class Commit:
     """Commits one transaction, or one single append. An object is used once."""
 
     def __init__(
-        self,
-        pravega: Pravega,
-        transaction: Transaction | SingleAppend,
-        settings: WriteSettings,
-        request: CommitRequest,
+        self, pravega: Pravega, transaction: Transaction | SingleAppend, settings: WriteSettings, request: CommitRequest
     ) -> None:
         self._pravega = pravega
         self._stream = transaction.stream
