@@ -74,6 +74,7 @@ class Cancellation:
 
 
 _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+_postponed: ContextVar[Cancellation | None] = ContextVar("postponed", default=None)
 
 
 def find_current() -> Cancellation | None:
@@ -96,6 +97,23 @@ def shield() -> Iterator[None]:
     """Run the body to its end, even if the call is cancelled."""
     with activate(None):
         yield
+
+
+@contextmanager
+def postpone() -> Iterator[None]:
+    """Run the body to its end, even if the call is cancelled, except where it calls `check_postponed`."""
+    token = _postponed.set(find_current())
+    try:
+        with shield():
+            yield
+    finally:
+        _postponed.reset(token)
+
+
+def check_postponed() -> None:
+    """Raise Cancelled in the body of `postpone` if its call is cancelled; do nothing elsewhere."""
+    if (cancellation := _postponed.get()) is not None:
+        cancellation.check()
 
 
 def check() -> None:

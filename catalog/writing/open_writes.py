@@ -187,7 +187,9 @@ class TransactionalInserts(OpenWrites[Insert | DeferredInsert]):
 
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
         handle, epoch = end.handle, end.epoch
-        with cancellation.shield(), self._take(catalog, table, end) as insert:
+        # Who cancels an INSERT that waits in line gives it up; a query that stops ends its micro-batch.
+        guard = cancellation.postpone() if epoch is None and not end.again else cancellation.shield()
+        with guard, self._take(catalog, table, end) as insert:
             reports = end.load_complete(InsertMessage, insert.abort)
             if isinstance(insert, DeferredInsert):
                 return insert.commit(reports, end.statement or CommitRequest(again=end.again))

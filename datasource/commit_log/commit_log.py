@@ -35,7 +35,7 @@ from functools import partial
 from math import inf
 
 from pyspark_pravega import errors
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.key_value.key_value_table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.retry import limit_retries
@@ -77,16 +77,19 @@ class CommitLog(SettledLog):
         """Enter, wait and publish in the body, which begins when one other commit at most is before this one.
 
         Other commits of this kind, process and user wait behind it. Those of another kind stand in another line: so a
-        micro-batch does not wait for a crowd of INSERTs. Raises ServerTimeoutError when the time is over, and
-        StreamNotFoundError if this log knew the stream before the wait, and another one has its name now.
+        micro-batch does not wait for a crowd of INSERTs. Raises ServerTimeoutError when the time is over, Cancelled in
+        the body of `cancellation.postpone`, and StreamNotFoundError if this log knew the stream before the wait, and
+        another one has its name now.
         """
         self.deadline = time.monotonic() + self._timeout
         with _LINES.line_up((hash_config(self._pravega.config), self._stream, kind)) as self._turn:
             try:
                 if not self._turn.may_enter.is_set():
                     before, self._origin, self._known = self._origin, None, None  # others act during the wait
-                    if not self._turn.may_enter.wait(self._timeout):
-                        raise self._make_late_error("")
+                    while not self._turn.may_enter.wait(min(_BEHIND_SECONDS, self.deadline - time.monotonic())):
+                        cancellation.check_postponed()
+                        if time.monotonic() >= self.deadline:
+                            raise self._make_late_error("")
                     if before is not None and self.learn_origin() != before:
                         raise errors.StreamNotFoundError(f"Stream {self._stream} was deleted, and made again.")
                 yield
@@ -147,7 +150,7 @@ class CommitLog(SettledLog):
         """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
 
         Finishes what dead writers have left before it; `tail` measures the stream's end for that.
-        Raises ServerTimeoutError when the time is over.
+        Raises ServerTimeoutError when the time is over, and Cancelled as `line_up` does.
         """
         head = self._head() if self._known is None else self._known.head
         first, first_since, next_status = None, 0.0, 0.0
@@ -158,6 +161,7 @@ class CommitLog(SettledLog):
             if head.queue[0].transaction == transaction:
                 return
             now = time.monotonic()
+            cancellation.check_postponed()
             if now > self.deadline:
                 raise self._make_late_error(watch.explain())
             if head.queue[0] != first:

@@ -157,10 +157,16 @@ class Commit:
     def _commit(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         if self._request.look_ahead is not None and not self._has_begun(self._target):
             self._request.look_ahead(self._messages)
-        with self._log.line_up(self._request.operation if companion is None else "STREAM"):
-            self._enter(rows, content, companion)
-            self._ask()
-            self._publish()
+        try:
+            with self._log.line_up(self._request.operation if companion is None else "STREAM"):
+                self._enter(rows, content, companion)
+                self._ask()
+                self._publish()
+        except BaseException as error:  # such as Cancelled, while it waited
+            if self.step < Step.ENTERED and not isinstance(error, errors.PravegaError):
+                for transaction in dict.fromkeys((self._target, self._former)):
+                    clean_up(transaction.abort)
+            raise
 
     def _has_begun(self, transaction: Transaction | SingleAppend) -> bool:
         """Return whether another process has asked for the commit: then only its version is missing."""
@@ -200,10 +206,8 @@ class Commit:
                 self._log.wait_for_turn(self._target.id, self._tail)
             if self._request.check is not None and not begun:
                 self._check(self._request.check)
-        except BaseException as error:
+        except BaseException:
             self._withdraw()
-            if not isinstance(error, errors.PravegaError):
-                clean_up(self._target.abort)
             raise
         self.step = Step.ENTERED
 

@@ -33,7 +33,7 @@ from ..workers.connections import hash_config
 LOG = logging.getLogger(__name__)
 
 SPACING = 2 << 20
-"""Bytes between two borders that are noted, at least: few enough for a row, and parts of 64 MB differ by 3 % at most."""
+"""Bytes between two borders that are noted, at least: few enough for a row, and parts of 64 MB differ by 3 %."""
 _MOST = 2048
 """Borders of a segment in its row, about. In a long segment they are farther apart."""
 _SECONDS = 1.0

@@ -15,8 +15,10 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.local.java import find_java
 from tests.datasource.insert.test_atomicity import wait_until
+from tests.datasource.transactions import begin_insert
 from tests.processes import ask_jvm, running_with
 from tests.sql_clients import Rows, SqlClient
 
@@ -242,3 +244,33 @@ def test_an_insert_that_is_cancelled_or_loses_its_connection(thrift_url: str, sq
         wait_until(lambda: not runs_task(server), "its end", 120)
     assert sql.run(f"SELECT count(*) FROM {namespace}.t") == [("0",)]
     wait_until(lambda: count_sessions(server) <= sessions, "the end of the sessions", 120)
+
+
+def count_waiting(log: CommitLog) -> int:
+    """How many commits stand in the queue of a commit log."""
+    head = log.head()
+    return 0 if head is None else len(head.committing)
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_an_insert_that_is_cancelled_while_it_waits_for_another_commit(
+    thrift_url: str, sql: SqlClient, namespace: str, secure_client_config: Callable[..., ClientConfig]
+) -> None:
+    """It gives its place up, and nothing of it is there."""
+    sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
+    with connect(secure_client_config()) as pravega:
+        log = CommitLog(pravega, Stream(namespace.split(".")[1], "t"))
+        for rows in ("VALUES (1)", "SELECT * FROM range(9000)"):
+            before, _ = begin_insert(pravega, log._stream, [b"{}"])
+            command = [*start_of_program(), thrift_url, f"cancelled query\tINSERT INTO {namespace}.t {rows}"]
+            assert log.enter(before.transaction.id, rows=1, operation="INSERT")
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+                wait_until(lambda: count_waiting(log) == 2, "the INSERT in the queue", 120)
+                said, _ = client.communicate("\n", timeout=120)
+            assert "error" in said
+            wait_until(lambda: count_waiting(log) == 1, "its end", 120)
+            log.withdraw(before.transaction.id)
+            before.abort()
+    assert sql.run(f"SELECT count(*) FROM {namespace}.t") == [("0",)]
+    sql.run(f"INSERT INTO {namespace}.t VALUES (2)")
+    assert sql.run(f"SELECT * FROM {namespace}.t") == [("2",)]

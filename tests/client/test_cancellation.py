@@ -19,7 +19,9 @@ from pyspark_pravega.client.cancellation import (
     activate,
     carry_over,
     check,
+    check_postponed,
     interrupt_by,
+    postpone,
     shield,
     sleep,
 )
@@ -136,6 +138,11 @@ def test_what_is_shielded_comes_to_its_end() -> None:
     with activate(cancellation):
         with shield():
             assert retry(lambda seconds_left: "done", timeout=HOURS) == "done"
+        with postpone():
+            check()
+            with shield(), pytest.raises(Cancelled):
+                check_postponed()
+        check_postponed()
         with pytest.raises(Cancelled):
             check()
     check()

@@ -7,12 +7,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate, postpone
+from pyspark_pravega.client.controller.transaction_calls import TransactionStatus
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import _LINES, CommitLog
@@ -133,6 +135,50 @@ def test_a_place_in_the_log_that_does_not_come(pravega: Pravega, new_stream: Cal
             assert other.commit(messages, CommitRequest("DELETE")) == 1  # it takes the unknown one out
     insert_into_all(pravega, stream, 1)
     assert [*measure_tail(pravega, stream).positions.values()] == [2 * EVENT_BYTES]
+
+
+@pytest.mark.parametrize("place", ["in the log", "in memory"])
+def test_a_commit_that_is_given_up_while_it_waits(
+    pravega: Pravega, new_stream: Callable[..., Stream], place: str
+) -> None:
+    """Nothing of it is left, and whoever waits behind it moves up. Once it has its turn, it is done."""
+    stream = new_stream(1)
+    log, call = CommitLog(pravega, stream), Cancellation()
+    before, _ = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+    insert, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+
+    def commit() -> int:
+        with activate(call), postpone():
+            return insert.commit(messages)
+
+    with ThreadPoolExecutor(2) as pool, log.line_up("INSERT"), ExitStack() as opened:
+        assert log.enter(before.transaction.id, rows=1, operation="INSERT")
+        if place == "in memory":
+            opened.enter_context(CommitLog(pravega, stream).line_up("INSERT"))
+            waiting = pool.submit(commit)
+            while max(len(line.turns) for line in _LINES._lines.values()) < 3:
+                assert not waiting.done()
+        else:
+            waiting = pool.submit(commit)
+            while len(_list_committing(pravega, stream)) < 2:
+                assert not waiting.done()
+        behind = pool.submit(insert_into_all, pravega, stream, 1)
+        call.cancel()
+        with pytest.raises(Cancelled):
+            waiting.result(10)
+        assert insert.transaction.status() is TransactionStatus.ABORTED
+        opened.close()
+        while len(_list_committing(pravega, stream)) < 2:
+            assert not behind.done()
+        before.transaction.commit(60)
+        log.publish(before.transaction.id, lambda: measure_tail(pravega, stream))
+    behind.result()
+    assert [version.rows for version in log.versions()] == [1, 1] and _list_committing(pravega, stream) == ()
+    assert [*measure_tail(pravega, stream).positions.values()] == [2 * EVENT_BYTES]
+
+    last, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
+    with activate(call), postpone():  # the call is cancelled, but nobody is before it
+        assert last.commit(messages) == 1
 
 
 def test_what_others_do_while_a_commit_waits_in_memory(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:

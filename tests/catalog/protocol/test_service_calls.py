@@ -7,7 +7,9 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,10 @@ from pyspark.sql.types import LongType
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from tests.datasource.insert.test_atomicity import wait_until
 from tests.datasource.insert.test_faults import services
+from tests.datasource.transactions import begin_insert
 from tests.processes import running
 
 CATALOG = "io.github.pysparkpravega.PravegaCatalog"
@@ -44,6 +48,12 @@ def new_catalog(spark: SparkSession) -> Iterator[Callable[..., str]]:
     yield make
     for key in made:
         spark.conf.unset(key)
+
+
+def list_committing(log: CommitLog) -> tuple[uuid.UUID, ...]:
+    """The transactions in the queue of a commit log."""
+    head = log.head()
+    return () if head is None else head.committing
 
 
 def waiting_in(spark: SparkSession, method: str) -> list[Any]:
@@ -124,6 +134,74 @@ def test_an_interrupt_does_not_hide_what_became_of_a_commit(spark: SparkSession,
     statement.join()
     assert statement.error is None
     assert [row.v for row in spark.table(f"pravega.`{scope}`.t").collect()] == [0]
+
+
+def test_an_insert_that_waits_for_another_commit_is_given_up_by_ctrl_c(
+    spark: SparkSession, scope: str, client_config: ClientConfig
+) -> None:
+    table = f"pravega.`{scope}`.t"
+    spark.sql(f"CREATE TABLE {table} (v BIGINT)")
+    with connect(client_config) as pravega:
+        log = CommitLog(pravega, Stream(scope, "t"))
+        before, _ = begin_insert(pravega, log._stream, [b"{}"])
+        assert log.enter(before.transaction.id, rows=1, operation="INSERT")
+        statement = Statement(lambda: spark.sql(f"INSERT INTO {table} VALUES (1)"))
+        wait_until(lambda: len(list_committing(log)) == 2, "the INSERT in the queue")
+        spark.sparkContext._jvm.org.apache.hadoop.hive.common.HiveInterruptUtils.interrupt()
+        statement.join()
+        assert "[PRAVEGA_CANCELLED]" in str(statement.error)
+        assert list_committing(log) == (before.transaction.id,)
+        log.withdraw(before.transaction.id)
+        before.abort()
+    spark.sql(f"INSERT INTO {table} VALUES (2)")
+    assert [row.v for row in spark.table(table).collect()] == [2]
+
+
+def test_a_second_service_plans_selects_while_the_first_is_busy(spark: SparkSession, scope: str) -> None:
+    """It sees at once what statements have changed by the first one, and may die."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set("spark.pravega.services", "2")
+    name = f"pravega.`{scope}`.t"
+    spark.sql(f"CREATE TABLE {name} (v BIGINT)")
+    spark.sql(f"INSERT INTO {name} VALUES (1)")
+    first = set(services(spark))
+
+    def select() -> None:
+        assert spark.sql(f"SELECT sum(v) FROM {name} WHERE v > 0").first() == (1,)
+
+    def change(number: int) -> None:
+        mine = f"pravega.`{scope}`.t{number}"
+        spark.sql(f"CREATE TABLE {mine} (v0 BIGINT)")
+        for more in range(1, 4):
+            spark.sql(f"INSERT INTO {mine} (v0) VALUES ({more})")
+            spark.sql(f"ALTER TABLE {mine} ADD COLUMN v{more} BIGINT")
+            rows = spark.sql(f"SELECT count(v0), count(v{more}) FROM {mine} WHERE v0 < 4").collect()
+            assert [tuple(row) for row in rows] == [(more, 0)]
+        spark.sql(f"DROP TABLE {mine}")
+        with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql(f"SELECT * FROM {mine}")
+
+    try:
+        for pid in first:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            statements = [Statement(select) for _ in range(12)]
+            wait_until(lambda: sum(not one.is_alive() for one in statements) >= 4, "answers of the second service")
+        finally:
+            for pid in first:
+                os.kill(pid, signal.SIGCONT)
+        second = set(services(spark)) - first
+        assert len(second) == 1
+        statements += [Statement(partial(change, number)) for number in range(16)]
+        for statement in statements:
+            statement.join()
+        assert [one.error for one in statements if one.error is not None] == []
+        for pid in second:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: set(services(spark)) == first, "its end")
+        select()
+    finally:
+        conf.remove("spark.pravega.services")
 
 
 @pytest.mark.parametrize("command", ["kill -9 $$", "exit 70"])

@@ -71,7 +71,7 @@ class PravegaBatchWrite implements BatchWrite {
   /**
    * Commits the rows. If the service ends meanwhile, the next one finds out what has become of the commit. Other errors
    * say that nothing is visible, or that nobody knows. Either way there is nothing left to abort. An interrupted thread
-   * commits all the same: whoever cancels the statement must not be left with an unknown outcome.
+   * waits for the outcome: a commit that waits for its turn is given up, another one ends as if nothing had happened.
    */
   void commit(Commit commit) {
     InsertHandle committed = insert;

@@ -46,7 +46,7 @@ record PravegaService(String python, Map<String, String> conf) {
 
   /** Returns the reply to a request. An interrupt takes the request back. */
   <R> R call(Request<R> request) {
-    return Service.running(python).send(conf, request, true);
+    return Service.running(python, request).send(conf, request, true);
   }
 
   /** As call, with the errors that `spark` returns for conditions in place of the service's own. */
@@ -73,7 +73,7 @@ record PravegaService(String python, Map<String, String> conf) {
 
   /** As call, for what must come to its end: an interrupt is kept for later. */
   <R> R finish(Request<R> request) {
-    return Service.running(python).send(conf, request, false);
+    return Service.running(python, request).send(conf, request, false);
   }
 
   /** Throws the service's error for a statement that tables cannot do. */

@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import io.github.pysparkpravega.Requests.*;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -17,27 +18,36 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.SparkEnv;
 
 /**
- * The catalog service: one Python process per driver and interpreter. Calls and replies are lines on its stdin and
+ * The catalog service: a Python process of a driver and an interpreter. Calls and replies are lines on its stdin and
  * stdout, each with the number of the call and JSON. It ends with the driver, because its stdin then closes. Calls run
- * concurrently.
+ * concurrently. Python runs one thread at a time, so that a driver with many cores starts more of them for SELECTs.
  */
 final class Service {
   static final String FAILED = "PRAVEGA_SERVICE_FAILED";
   private static final String SYSTEM_ERROR = "58000";
   private static final String TAKEN_BACK = "null";
-  private static final Map<String, Service> RUNNING = new ConcurrentHashMap<>();
-
-  private static final Set<CompletableFuture<String>> CANCELLABLE = ConcurrentHashMap.newKeySet();
+  private static final Map<Place, Service> RUNNING = new ConcurrentHashMap<>();
+  /** What SELECTs ask for: nothing is kept for it, so that any service can answer. */
+  private static final Set<Class<?>> ANYWHERE =
+      Set.of(LoadTable.class, PlanScan.class, TakeAggregation.class, TakeConditions.class);
+  /** So many calls keep a service busy. */
+  private static final int BUSY = 8;
+  private static final int CORES = Runtime.getRuntime().availableProcessors();
+  private static final Set<Runnable> CANCELLABLE = ConcurrentHashMap.newKeySet();
 
   static {
     try {
-      ShellInterrupts.call(() -> CANCELLABLE.forEach(reply -> reply.cancel(false)));
+      ShellInterrupts.call(() -> CANCELLABLE.forEach(Runnable::run));
     } catch (LinkageError e) {
       // a Spark without Hive has no such shell
     }
   }
+
+  /** The first service of an interpreter, number 0, has all that is open. */
+  private record Place(String python, int number) {}
 
   private final String python;
   private final Process process;
@@ -48,10 +58,22 @@ final class Service {
   private volatile boolean ended = false;
   private volatile int exitCode;
 
-  /** Returns the running service of an interpreter. Starts it, even again after it has died. */
-  static Service running(String python) {
+  /** Returns the service of an interpreter that a request goes to. Starts it, even again after it has died. */
+  static Service running(String python, Request<?> request) {
+    Service chosen = running(new Place(python, 0));
+    int most = SparkEnv.get().conf().getInt("spark.pravega.services", Math.max(1, Math.min(CORES / 4, 4)));
+    if (ANYWHERE.contains(request.getClass())) {
+      for (int number = 1; number < most && chosen.pending.size() >= BUSY; number++) {
+        Service other = running(new Place(python, number));
+        chosen = other.pending.size() < chosen.pending.size() ? other : chosen;
+      }
+    }
+    return chosen;
+  }
+
+  private static Service running(Place place) {
     return RUNNING.compute(
-        python, (key, running) -> running == null || running.ended ? new Service(key) : running);
+        place, (key, running) -> running == null || running.ended ? new Service(key.python) : running);
   }
 
   private Service(String python) {
@@ -83,17 +105,19 @@ final class Service {
 
   /**
    * Sends one request and waits for its reply. An interrupt takes the request back if it is `interruptible`; else it is
-   * kept for later.
+   * kept for later, and takes a commit back that waits for its turn: the reply says whether it did.
    */
   <R> R send(Map<String, String> conf, Request<R> request, boolean interruptible) {
     long id = lastId.incrementAndGet();
     CompletableFuture<String> reply = new CompletableFuture<>();
     pending.put(id, reply);
     boolean interrupted = false;
+    boolean waits = request instanceof CommitInsert || request instanceof CommitChanges;
+    Runnable cancel = interruptible ? () -> reply.cancel(false) : () -> write(id, TAKEN_BACK);
     try {
       write(id, Json.write(conf, request));
-      if (interruptible) {
-        CANCELLABLE.add(reply);
+      if (interruptible || waits) {
+        CANCELLABLE.add(cancel);
       }
       while (true) {
         try {
@@ -104,6 +128,9 @@ final class Service {
             throw e;
           }
           interrupted = true;
+          if (waits) {
+            cancel.run();
+          }
         }
       }
     } catch (CancellationException e) {
@@ -116,7 +143,7 @@ final class Service {
       throw PravegaException.unchecked(e);
     } finally {
       pending.remove(id);
-      CANCELLABLE.remove(reply);
+      CANCELLABLE.remove(cancel);
       FreshLoads.noteAnswer(request);
       if (interrupted) {
         Thread.currentThread().interrupt();
