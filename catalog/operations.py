@@ -13,6 +13,7 @@ from pyspark_pravega.datasource.insert.change_task import ChangesWriter
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
+from pyspark_pravega.datasource.scan.noted_borders import NotedBorders
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.source import MicroBatchEnd
 from pyspark_pravega.errors import PravegaError
@@ -179,6 +180,8 @@ class Operations:
                 return scan_planning.take_conditions(catalog, request)
             case r.TakeAggregation():
                 return scan_planning.take_aggregation(catalog, request)
+            case r.NoteBorders(table, numbers):
+                NotedBorders(catalog.pravega, table.stream).remember(numbers)
             case r.StopStream(checkpoint=checkpoint):
                 self._reads.note_stopped(checkpoint)
             case r.BeginInsert():

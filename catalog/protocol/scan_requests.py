@@ -80,7 +80,15 @@ class CheckColumnOptions:
     options: Mapping[str, str]
 
 
-PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation
+@dataclass(frozen=True)
+class NoteBorders:
+    """Lets the service remember what a task tells it by `NotedBorders.add`."""
+
+    table: StreamTable
+    numbers: tuple[int, ...]
+
+
+PlanningRequest: TypeAlias = PlanScan | CheckColumnOptions | TakeConditions | TakeAggregation | NoteBorders
 """Requests about scans."""
 
 

@@ -40,6 +40,8 @@ _SECONDS = 1.0
 """How long a task tries to note borders, or to remove them."""
 _REFUSED: Recent[Hashable, bool] = Recent()
 """The users who may not note borders, each in one scope."""
+_REMEMBERED: Recent[Hashable, Sequence[int]] = Recent()
+"""The borders that scans of these users have seen, as far as this process knows."""
 
 
 class NotedBorders:
@@ -55,23 +57,27 @@ class NotedBorders:
         self._user = (hash_config(pravega.config), stream.scope)
 
     def find(self, segment_ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return the borders of segments, in order; none for a user who may not read the commit table."""
+        """Return the borders of segments, in order: those in the commit table, if the user may read it, and others."""
+        keys = [self._key(segment_id) for segment_id in segment_ids]
         try:
-            entries = self._rows.get_many([self._key(segment_id) for segment_id in segment_ids])
+            noted = [_read(entry) for entry in self._rows.get_many(keys)]
         except (errors.KeyValueTableNotFoundError, errors.PermissionDeniedError):
-            return {}
-        return dict(zip(segment_ids, map(_read, entries), strict=True))
+            noted = [[] for _ in keys]
+        more = [_REMEMBERED.find((self._user, key)) for key in keys]
+        known = (_merge(one, other, 0) if other else one for one, other in zip(noted, more, strict=True))
+        return dict(zip(segment_ids, known, strict=True))
 
-    def add(self, segment_id: int, head: int, borders: Sequence[int]) -> None:
+    def add(self, segment_id: int, head: int, borders: Sequence[int]) -> Sequence[int]:
         """Note borders behind the head of a segment, in order, unless others are known near them.
 
-        Users who may not write the commit table note nothing. What fails is tried again by the next scan.
+        What fails is tried again by the next scan. Returns numbers for `remember` in the process that plans the scans
+        of a user who may not write the commit table; else none.
         """
-        if _REFUSED.find(self._user):
-            return
         try:
-            with limit_retries(_SECONDS):
-                write_in_table(self._rows, lambda: self._add(segment_id, head, borders))
+            if not _REFUSED.find(self._user):
+                with limit_retries(_SECONDS):
+                    write_in_table(self._rows, lambda: self._add(segment_id, head, borders))
+                return ()
         except errors.PermissionDeniedError as error:
             _REFUSED.put(self._user, True)
             LOG.debug("No borders are noted in scope %s: %s", self._stream.scope, error)
@@ -79,6 +85,19 @@ class NotedBorders:
             LOG.debug("Borders of segment %s were not noted: %s", self._name(segment_id), error)
         except errors.PravegaError as error:
             LOG.warning("Borders of segment %s were not noted: %s", self._name(segment_id), error)
+        if not _REFUSED.find(self._user):
+            return ()
+        numbers = (segment_id >> 32, segment_id & 0xFFFFFFFF, head, len(borders), *borders)
+        self.remember(numbers)
+        return numbers
+
+    def remember(self, numbers: Sequence[int]) -> None:
+        """Remember borders in this process, as `add` has returned them in another one, of some segments."""
+        left = iter(numbers)
+        for high in left:
+            key = self._user, self._key(high << 32 | next(left))
+            head, borders = next(left), list(itertools.islice(left, next(left)))
+            _REMEMBERED.put(key, _merge(_REMEMBERED.find(key) or (), borders, head))
 
     def _add(self, segment_id: int, head: int, borders: Sequence[int]) -> None:
         stored = self._rows.get(self._key(segment_id))
@@ -92,6 +111,7 @@ class NotedBorders:
     def doubt(self, segment_id: int, error: errors.MalformedEventError) -> errors.MalformedEventError:
         """Remove the borders of a segment in which a task could not read an event; return the error to raise."""
         advice = "in case one is wrong, they were removed: run the query again"
+        _REMEMBERED.pop((self._user, self._key(segment_id)))
         try:
             with limit_retries(_SECONDS):
                 self._rows.delete(self._key(segment_id))

@@ -16,7 +16,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.queries.test_bad_event_modes import metrics_in_the_ui
+from tests.catalog.storage.test_secrets import catalog_of
+from tests.datasource.insert.test_atomicity import wait_until
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
 from tests.streams import run_available
@@ -116,6 +119,26 @@ def test_all_cores_aggregate_one_segment_from_the_second_scan_on(spark: SparkSes
     whole = metrics_in_the_ui(spark)
     assert (slices, whole["number of segment slices read"]) == ("4", "1")
     assert size == whole["bytes of events read"]
+
+
+def test_who_may_only_read_has_borders_from_the_second_scan_on(
+    secure_spark: SparkSession, secure_cluster: ClusterInfo, secure_scope: str
+) -> None:
+    """The tasks cannot note them, and tell the driver, whose service remembers them."""
+    spark, place = secure_spark, f"`{secure_scope}`.large"
+    spark.sql(f"CREATE TABLE secure.{place} (id BIGINT, filler STRING) USING pravega")
+    spark.sql(f"INSERT INTO secure.{place} SELECT id, repeat(cast(id AS STRING), 600) FROM range(0, 15000, 1, 1)")
+    name = catalog_of(spark, secure_cluster, "divided", "reader", secure_cluster.users["reader"])
+
+    def explain(catalog: str) -> str:
+        return str(spark.sql(f"EXPLAIN {query.format(catalog)}").first()[0])  # type: ignore[index]
+
+    query = f"SELECT count(id), min(filler), max(id) FROM {{}}.{place}"
+    first = spark.sql(query.format(name)).collect()
+    assert first == [(15_000, "0" * 600, 14_999)]
+    wait_until(lambda: "parts: 3, at borders noted by scans" in explain(name), "what the task has told", 30)
+    assert spark.sql(query.format(name)).collect() == first
+    assert "parts:" not in explain("secure"), "which knows only what is in the commit table"
 
 
 def test_bad_events_are_those_of_one_task(spark: SparkSession, table: str, client_config: ClientConfig) -> None:

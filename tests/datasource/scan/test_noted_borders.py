@@ -274,18 +274,26 @@ def test_merged_borders() -> None:
 
 
 def test_users_who_may_only_read(secure_scope: str, secure_client_config: Callable[..., ClientConfig]) -> None:
-    """They note nothing, use what others have noted, and learn how to do without borders that are wrong."""
+    """They note nothing and remember borders, use what others have noted, and learn how to do without wrong ones."""
     stream = Stream(secure_scope, "borders")
     table = StreamTable(stream, "raw", "none", RAW_SCHEMA)
     with connect(secure_client_config()) as admin, connect(secure_client_config("reader")) as reader:
         admin.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=1)))
         append(admin, stream, EVENTS)
-        assert read(reader, table, 4)[0] == EVENTS
+        assert read(reader, table, 4) == (EVENTS, [sum(len(event) + 8 for event in EVENTS)])
         assert list_noted(admin, stream) == []
-        assert read(admin, table, 4)[0] == EVENTS
         events, parts = read(reader, table, 4)
         assert events == EVENTS and len(parts) == 4
+        append(admin, stream, EVENTS)
+        assert read(reader, table, 4)[0] == [*EVENTS, *EVENTS]
+        remembered = list_noted(reader, stream)
+        assert set(remembered) <= set(list_borders([*EVENTS, *EVENTS])) and remembered[-1] > sum(parts)
+        numbers = (0, 0, 0, 2, SPACING, 3 * SPACING, 1, 7, 5 * SPACING, 1, 6 * SPACING)
+        other = NotedBorders(reader, Stream(secure_scope, "other"))
+        other.remember(numbers)
+        assert other.find([0, (1 << 32) + 7]) == {0: [SPACING, 3 * SPACING], (1 << 32) + 7: [6 * SPACING]}
+        assert read(admin, table, 4)[0] == [*EVENTS, *EVENTS]
         put_borders(admin, stream, [sum(parts) // 2])
         with pytest.raises(MalformedEventError, match="read the segment in one piece, with 'min-partitions'='1'"):
             read(reader, table, 4)
-        assert read(reader, table, 1)[0] == EVENTS
+        assert read(reader, table, 1)[0] == [*EVENTS, *EVENTS]

@@ -71,7 +71,7 @@ final class PravegaChangesStream extends PravegaStream {
   /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    ColumnarReaders python = PravegaScan.readerFactory(plan.tasks());
+    ColumnarReaders python = PravegaScan.readerFactory(plan.tasks(), null);
     return rows == null ? python
         : new RowFiles.Readers(python, folder(), true, new SerializableConfiguration(PravegaScan.conf()));
   }

@@ -129,7 +129,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   /** Runs tasks whose rows are texts. */
   static List<String> search(@OrNull PlannedTasks tasks) {
     return tasks == null ? List.of() : new DataSourceRDD(
-        SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false,
+        SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks, null), false,
         Map$.MODULE$.empty()).toJavaRDD().map(row -> row.getString(0)).collect();
   }
 
@@ -205,7 +205,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    ColumnarReaders readers = readerFactory(tasks());
+    ColumnarReaders readers = readerFactory(tasks(), TaskNotes.of(table));
     if (plan.rows() != null) {
       readers = new RowFiles.Readers(readers, plan.rows().folder(), false, new SerializableConfiguration(conf()));
     }
@@ -218,14 +218,14 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return partitions;
   }
 
-  static ColumnarReaders readerFactory(PlannedTasks tasks) {
-    return new PythonReaders(PythonTask.ofReader(tasks, Map.of()), tasks.schema().length());
+  static ColumnarReaders readerFactory(PlannedTasks tasks, @OrNull TaskNotes notes) {
+    return new PythonReaders(PythonTask.ofReader(tasks, Map.of()), tasks.schema().length(), notes);
   }
 
   static PartitionReaderFactory realTimeReaderFactory(PlannedTasks tasks) {
     // Makes workers send each batch of rows at once, and not when a buffer is full.
     PythonTask task = PythonTask.ofReader(tasks, Map.of("SPARK_PIPELINED_UDF", "1"));
-    return new RealTimeReaderFactory(new PythonReaders(task, tasks.output().length()), tasks.schema());
+    return new RealTimeReaderFactory(new PythonReaders(task, tasks.output().length(), null), tasks.schema());
   }
 
   @Override

@@ -45,7 +45,7 @@ final class PravegaTableStream extends PravegaStream implements SupportsRealTime
   /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return realTime ? PravegaScan.realTimeReaderFactory(plan.tasks()) : PravegaScan.readerFactory(plan.tasks());
+    return realTime ? PravegaScan.realTimeReaderFactory(plan.tasks()) : PravegaScan.readerFactory(plan.tasks(), null);
   }
 
   @Override

@@ -21,19 +21,17 @@ import scala.collection.immutable.Map;
 /**
  * Readers of the batches that a function makes of a partition in a Python worker. If these have a column behind so many
  * `columns`, the task counts what it reads: where that column is not null, the batch has no rows of the table, but
- * counts, as `datasource/scan/counts.py` writes them.
+ * counts, as `datasource/scan/counts.py` writes them, or `notes`.
  */
-record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
+record PythonReaders(PythonTask task, int columns, @OrNull TaskNotes notes) implements ColumnarReaders {
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new Reader(task, columns, (PythonInputPartition) partition);
+    return new Reader((PythonInputPartition) partition);
   }
 
-  private static final class Reader implements PartitionReader<ColumnarBatch> {
+  private final class Reader implements PartitionReader<ColumnarBatch> {
     private static final int ENTRY_BITS = 48;
-    private final PythonTask task;
-    private final int columns;
-    private final boolean isCounted;
+    private final boolean isCounted = task.output().length() > columns;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
     private final Iterator<ColumnarBatch> batches;
     private final long[] numbers = new long[TaskMetric.OF_SCANS.size()];
@@ -41,10 +39,7 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
     private int bit;
     private ColumnarBatch batch;
 
-    Reader(PythonTask task, int columns, PythonInputPartition partition) {
-      this.task = task;
-      this.columns = columns;
-      this.isCounted = task.output().length() > columns;
+    Reader(PythonInputPartition partition) {
       InternalRow row = new GenericInternalRow(new Object[] {partition.pickedPartition()});
       try {
         batches = task.run(partition.index(), scala.collection.Iterator.single(row), metrics);
@@ -84,7 +79,12 @@ record PythonReaders(PythonTask task, int columns) implements ColumnarReaders {
         entry |= (long) counts.get(row) << bit;
         bit = (bit + 1) % ENTRY_BITS;
         if (bit == 0) {
-          numbers[(int) entry & 7] += entry >> 3;
+          int place = (int) entry & 7;
+          if (place < numbers.length) {
+            numbers[place] += entry >> 3;
+          } else if (notes != null) {
+            notes.add(entry >> 3);
+          }
           entry = 0;
         }
       }

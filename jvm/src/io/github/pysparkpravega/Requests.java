@@ -87,6 +87,7 @@ interface Requests {
       int cores, @OrNull List<String> found, @OrNull Aggregation aggregation, @OrNull StructType every,
       List<Condition> conditions, List<Condition> ofJoins, @OrNull List<String> files)
       implements Request<PlannedRead> {}
+  record NoteBorders(String table, List<Long> numbers) implements Request<Void> {}
   record CheckColumnOptions(String table, Map<String, String> options) implements Request<Void> {}
   record TakeConditions(String table, StructType columns, Map<String, String> options, List<Condition> conditions)
       implements Request<boolean[]> {}
