@@ -267,9 +267,10 @@ demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in thr
 	@$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench
-bench: jar native ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+bench: jar native ## Measure latency, memory, a small crowd, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
 	$(BIN)/python -m bench.latency_and_memory
 	$(BIN)/python -m bench.small_statements
+	$(BIN)/python -m bench.crowd --front pyspark --clients 1,16 --seconds 4 --only 'of 100 rows|of 1 row$$'
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: bench-formats

@@ -21,6 +21,7 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 
 COUNTS_COLUMN = StructField("_counts", BooleanType(), True)
 _NOTE = 7
+"""The place of numbers that are no counts."""
 
 
 @dataclass
@@ -51,28 +52,17 @@ class Counts:
         if any(astuple(self)):
             yield self.batch(schema)
 
-    def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
-        """Return the batch with the counts; `position` is the value of a column after the counts."""
+    def batch(self, schema: pa.Schema, position: int | None = None, notes: Sequence[int] = ()) -> pa.RecordBatch:
+        """Return the batch with the counts, and with `notes` below 2^45, which the driver gets one by one.
+
+        `position` is the value of a column after the counts.
+        """
         entries = [number << 3 | place for place, number in enumerate(astuple(self)) if number]
-        return _make_batch(entries or [0], schema, position)
-
-
-@dataclass(frozen=True)
-class Notes:
-    """Numbers below 2^45 that a task tells the driver beside its counts, whose places they do not have."""
-
-    numbers: Sequence[int]
-
-    def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
-        """Return the batch with the numbers, as `Counts.batch` does."""
-        return _make_batch([number << 3 | _NOTE for number in self.numbers], schema, position)
-
-
-def _make_batch(entries: Sequence[int], schema: pa.Schema, position: int | None) -> pa.RecordBatch:
-    octets = np.array(entries, "<i8").view(np.uint8).reshape(-1, 8)[:, :6]
-    bits = pa.array(np.unpackbits(octets, bitorder="little").astype(bool))
-    behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
-    return make_counts_batch(bits, schema, behind)
+        entries += [number << 3 | _NOTE for number in notes]
+        octets = np.array(entries or [0], "<i8").view(np.uint8).reshape(-1, 8)[:, :6]
+        bits = pa.array(np.unpackbits(octets, bitorder="little").astype(bool))
+        behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
+        return make_counts_batch(bits, schema, behind)
 
 
 class ReadingCounts:

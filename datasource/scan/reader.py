@@ -22,7 +22,7 @@ from pyspark_pravega.formats.core.format import Decoder
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
-from .counts import Notes, ReadingCounts
+from .counts import Counts, ReadingCounts
 from .dead_letter_stream import DeadLetters
 from .division import PartSize
 from .event_plan import EventScanPlan
@@ -283,7 +283,7 @@ def _read_segment(
     if partition.head is not None and notes.borders and not broken:
         told = NotedBorders(pravega, plan.table.stream).add(piece.segment_id, partition.head, notes.borders)
         if told and plan.counted:
-            yield decoder.report(Notes(told))
+            yield decoder.report(Counts(), told)
     for error in broken:
         yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
 

@@ -24,7 +24,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from ..lake.lake_columns import ENCODING, ERROR, LENGTH, OFFSET, RAW
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
-from .counts import Counts, Notes, make_null_counts
+from .counts import Counts, make_null_counts
 from .dead_letter_stream import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
 from .places import Span, make_event_pointers
@@ -338,9 +338,9 @@ class SliceDecoder:
         self._position = position
         return self.report(Counts())
 
-    def report(self, counts: Counts | Notes) -> pa.RecordBatch:
-        """Return a batch without rows of the table, which only reports counts, or notes."""
-        return counts.batch(self._schema, self._position if self._plan.positioned else None)
+    def report(self, counts: Counts, notes: Sequence[int] = ()) -> pa.RecordBatch:
+        """Return a batch without rows of the table, which only reports counts, and notes for the driver."""
+        return counts.batch(self._schema, self._position if self._plan.positioned else None, notes)
 
     def _make_hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
         rows = decoded.rows

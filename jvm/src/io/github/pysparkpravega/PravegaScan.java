@@ -25,6 +25,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.CollectionAccumulator;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.collection.immutable.Map$;
 
@@ -205,7 +206,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    ColumnarReaders readers = readerFactory(tasks(), TaskNotes.of(table));
+    ColumnarReaders readers = readerFactory(tasks(), new TaskNotes(table));
     if (plan.rows() != null) {
       readers = new RowFiles.Readers(readers, plan.rows().folder(), false, new SerializableConfiguration(conf()));
     }
@@ -218,7 +219,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return partitions;
   }
 
-  static ColumnarReaders readerFactory(PlannedTasks tasks, @OrNull TaskNotes notes) {
+  static ColumnarReaders readerFactory(PlannedTasks tasks, @OrNull CollectionAccumulator<Long> notes) {
     return new PythonReaders(PythonTask.ofReader(tasks, Map.of()), tasks.schema().length(), notes);
   }
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.CollectionAccumulator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 
@@ -23,7 +24,7 @@ import scala.collection.immutable.Map;
  * `columns`, the task counts what it reads: where that column is not null, the batch has no rows of the table, but
  * counts, as `datasource/scan/counts.py` writes them, or `notes`.
  */
-record PythonReaders(PythonTask task, int columns, @OrNull TaskNotes notes) implements ColumnarReaders {
+record PythonReaders(PythonTask task, int columns, @OrNull CollectionAccumulator<Long> notes) implements ColumnarReaders {
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
     return new Reader((PythonInputPartition) partition);
