@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.local.java import find_java
 from tests.datasource.insert.test_atomicity import wait_until
-from tests.datasource.transactions import begin_insert
+from tests.datasource.transactions import begin_insert, list_committing
 from tests.processes import ask_jvm, running_with
 from tests.sql_clients import Rows, SqlClient
 
@@ -246,12 +246,6 @@ def test_an_insert_that_is_cancelled_or_loses_its_connection(thrift_url: str, sq
     wait_until(lambda: count_sessions(server) <= sessions, "the end of the sessions", 120)
 
 
-def count_waiting(log: CommitLog) -> int:
-    """How many commits stand in the queue of a commit log."""
-    head = log.head()
-    return 0 if head is None else len(head.committing)
-
-
 @pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
 def test_an_insert_that_is_cancelled_while_it_waits_for_another_commit(
     thrift_url: str, sql: SqlClient, namespace: str, secure_client_config: Callable[..., ClientConfig]
@@ -265,10 +259,10 @@ def test_an_insert_that_is_cancelled_while_it_waits_for_another_commit(
             command = [*start_of_program(), thrift_url, f"cancelled query\tINSERT INTO {namespace}.t {rows}"]
             assert log.enter(before.transaction.id, rows=1, operation="INSERT")
             with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-                wait_until(lambda: count_waiting(log) == 2, "the INSERT in the queue", 120)
+                wait_until(lambda: len(list_committing(log)) == 2, "the INSERT in the queue", 120)
                 said, _ = client.communicate("\n", timeout=120)
             assert "error" in said
-            wait_until(lambda: count_waiting(log) == 1, "its end", 120)
+            wait_until(lambda: len(list_committing(log)) == 1, "its end", 120)
             log.withdraw(before.transaction.id)
             before.abort()
     assert sql.run(f"SELECT count(*) FROM {namespace}.t") == [("0",)]

@@ -31,6 +31,7 @@ from tests.datasource.transactions import (
     SETTINGS,
     begin_insert,
     insert_into_all,
+    list_committing,
     log_rows,
 )
 
@@ -109,15 +110,15 @@ def test_a_turn_that_does_not_come(pravega: Pravega, new_stream: Callable[..., S
     with ThreadPoolExecutor(1) as pool, log.line_up("INSERT"):
         assert log.enter(before.transaction.id, rows=1, operation="INSERT")
         waiting = pool.submit(late.commit, late_messages)
-        while len(looked := _list_committing(pravega, stream)) < 2:
+        while len(looked := list_committing(CommitLog(pravega, stream))) < 2:
             assert not waiting.done()
         assert looked == (before.transaction.id, late.transaction.id)
         with pytest.raises(ServerTimeoutError, match="did not get its turn.*run it"):
             waiting.result()
-        assert _list_committing(pravega, stream) == (before.transaction.id,)
+        assert list_committing(CommitLog(pravega, stream)) == (before.transaction.id,)
         log.withdraw(before.transaction.id)
     insert_into_all(pravega, stream, 1)
-    assert _list_committing(pravega, stream) == ()
+    assert list_committing(CommitLog(pravega, stream)) == ()
 
 
 def test_a_place_in_the_log_that_does_not_come(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
@@ -130,7 +131,7 @@ def test_a_place_in_the_log_that_does_not_come(pravega: Pravega, new_stream: Cal
         with CommitLog(pravega, stream).line_up("INSERT"):
             with pytest.raises(ServerTimeoutError, match="0.5 s, and this one did not get its turn.*run it"):
                 insert.commit(messages)
-            assert _list_committing(pravega, stream) == (unknown,)
+            assert list_committing(CommitLog(pravega, stream)) == (unknown,)
             other, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
             assert other.commit(messages, CommitRequest("DELETE")) == 1  # it takes the unknown one out
     insert_into_all(pravega, stream, 1)
@@ -160,7 +161,7 @@ def test_a_commit_that_is_given_up_while_it_waits(
                 assert not waiting.done()
         else:
             waiting = pool.submit(commit)
-            while len(_list_committing(pravega, stream)) < 2:
+            while len(list_committing(CommitLog(pravega, stream))) < 2:
                 assert not waiting.done()
         behind = pool.submit(insert_into_all, pravega, stream, 1)
         call.cancel()
@@ -168,12 +169,12 @@ def test_a_commit_that_is_given_up_while_it_waits(
             waiting.result(10)
         assert insert.transaction.status() is TransactionStatus.ABORTED
         opened.close()
-        while len(_list_committing(pravega, stream)) < 2:
+        while len(list_committing(CommitLog(pravega, stream))) < 2:
             assert not behind.done()
         before.transaction.commit(60)
         log.publish(before.transaction.id, lambda: measure_tail(pravega, stream))
     behind.result()
-    assert [version.rows for version in log.versions()] == [1, 1] and _list_committing(pravega, stream) == ()
+    assert [version.rows for version in log.versions()] == [1, 1] and list_committing(CommitLog(pravega, stream)) == ()
     assert [*measure_tail(pravega, stream).positions.values()] == [2 * EVENT_BYTES]
 
     last, messages = begin_insert(pravega, stream, [b" " * PAYLOAD_BYTES])
@@ -236,7 +237,7 @@ def test_one_that_stands_first_in_the_log_and_second_in_its_line(
         assert log._turn is not None
         log._turn.note_entered()
         committing = pool.submit(insert.commit, messages)
-        while insert.transaction.id not in _list_committing(pravega, stream):
+        while insert.transaction.id not in list_committing(CommitLog(pravega, stream)):
             assert not committing.done()
         for transaction in unknown[1:]:
             others.withdraw(transaction)
@@ -244,12 +245,6 @@ def test_one_that_stands_first_in_the_log_and_second_in_its_line(
         log.wait_for_turn(unknown[0], lambda: measure_tail(pravega, stream))
         others.withdraw(unknown[0])
         assert committing.result() == 1
-
-
-def _list_committing(pravega: Pravega, stream: Stream) -> tuple[uuid.UUID, ...]:
-    head = CommitLog(pravega, stream).head()
-    assert head is not None
-    return head.committing
 
 
 def test_a_turn_that_comes_as_the_time_ends(

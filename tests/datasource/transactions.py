@@ -33,6 +33,12 @@ def raw_table(stream: Stream) -> StreamTable:
     return StreamTable(stream, "raw", "none", RAW_SCHEMA)
 
 
+def list_committing(log: CommitLog) -> tuple[uuid.UUID, ...]:
+    """The transactions in the queue of a commit log."""
+    head = log.head()
+    return () if head is None else head.committing
+
+
 def begin_insert(
     pravega: Pravega, stream: Stream, payloads: Sequence[bytes], settings: WriteSettings = SETTINGS
 ) -> tuple[Insert, list[InsertMessage]]:

@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS
 from pyspark_pravega.local.state import ClusterInfo
+from tests.datasource.insert.test_atomicity import wait_until
+from tests.datasource.transactions import begin_insert, list_committing
 from tests.processes import running_with, worker_daemons
 from tests.servers import shared_cluster
 from tests.spark_servers import CONNECT, free_port, listening
@@ -22,6 +28,17 @@ from tests.sql_clients import ConnectClient, SqlError
 
 COPIES = ("read", "table", "foreachBatch", "INSERT")
 """What the client does that copies."""
+INTERRUPTING = """
+import sys, threading
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+threading.Thread(target=lambda: (sys.stdin.readline(), spark.interruptAll()), daemon=True).start()
+try:
+    spark.sql(sys.argv[2])
+except Exception as error:
+    print(error)
+"""
+"""Runs a statement, which it interrupts when a line comes in."""
 CLIENT = [sys.executable, str(Path(__file__).with_name("connect_client.py"))]
 
 
@@ -101,6 +118,27 @@ def test_sessions_share_python_workers(namespace: str, url: str, tmp_path: Path)
         finally:
             client.close()
         assert len(worker_daemons(server)) == 1
+
+
+@pytest.mark.pipelines
+@pytest.mark.short
+@pytest.mark.timeout(600)
+def test_an_insert_that_is_interrupted_while_it_waits_for_another_commit(
+    spark: SparkSession, namespace: str, url: str, client_config: ClientConfig
+) -> None:
+    with connect(client_config) as pravega:
+        log = CommitLog(pravega, Stream(namespace.removeprefix("pravega."), "other"))
+        before, _ = begin_insert(pravega, log._stream, [b"{}"])
+        assert log.enter(before.transaction.id, rows=1, operation="INSERT")
+        command = [sys.executable, "-c", INTERRUPTING, url, f"INSERT INTO {namespace}.other VALUES (1, 'a')"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+            wait_until(lambda: len(list_committing(log)) == 2, "the INSERT in the queue", 120)
+            said, _ = client.communicate("\n", timeout=120)
+        assert "OPERATION_CANCELED" in said
+        wait_until(lambda: list_committing(log) == (before.transaction.id,), "its end")
+        log.withdraw(before.transaction.id)
+        before.abort()
+    assert spark.table(f"{namespace}.other").collect() == []
 
 
 def prepare_copies(namespace: str) -> list[str]:

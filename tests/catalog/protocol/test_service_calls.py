@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from tests.datasource.insert.test_atomicity import wait_until
 from tests.datasource.insert.test_faults import services
-from tests.datasource.transactions import begin_insert
+from tests.datasource.transactions import begin_insert, list_committing
 from tests.processes import running
 
 CATALOG = "io.github.pysparkpravega.PravegaCatalog"
@@ -48,12 +47,6 @@ def new_catalog(spark: SparkSession) -> Iterator[Callable[..., str]]:
     yield make
     for key in made:
         spark.conf.unset(key)
-
-
-def list_committing(log: CommitLog) -> tuple[uuid.UUID, ...]:
-    """The transactions in the queue of a commit log."""
-    head = log.head()
-    return () if head is None else head.committing
 
 
 def waiting_in(spark: SparkSession, method: str) -> list[Any]:
