@@ -16,6 +16,7 @@ import time
 from bench.python_api import COLUMNS, make_rows
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.catalog import Table, connect
+from pyspark_pravega.datasource.scan.reader import SlicePartition
 
 PARTS = (1, 2, 4, 8)
 
@@ -24,6 +25,7 @@ def time_parts(table: Table, parts: int) -> tuple[list[float], list[int]]:
     """Return the seconds and the bytes of each task of a scan in so many parts."""
     seconds, sizes = [], []
     for task in table.scan(options={"min-partitions": str(parts)}).tasks():
+        assert isinstance(task.partition, SlicePartition)
         sizes.append(task.partition.read.end - task.partition.read.start)
         began = time.perf_counter()
         for _ in task.to_batches():

@@ -27,8 +27,7 @@ def connect(catalog: str = "pravega", **options: str | int | bool | None) -> Pra
 
     Returns the catalog; as a context manager it closes its connections at the end.
 
-    Raises InvalidOptionError if there is no such option, or its value is wrong; InvalidNameError if no catalog can have
-    the name `catalog`.
+    Raises InvalidOptionError for an unknown option or a wrong value; InvalidNameError if no catalog can be so named.
 
     Examples
     --------

@@ -15,8 +15,7 @@ from pyspark_pravega.errors import InvalidOptionError
 
 _ITERATIONS = 5000
 _ITERATIONS_OF_RANDOM = 1
-"""Rounds for random passwords: 144 random bits cannot be guessed. The server computes the hash at each call, which
-takes about 20 ms for 5000 rounds."""
+"""Rounds for random passwords, whose 144 bits nobody guesses: the server hashes at each call, 20 ms for 5000 rounds."""
 
 _SALT_BYTES = 32
 _KEY_BYTES = 64

@@ -80,8 +80,7 @@ def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
 
 
 STORE_PASSWORD = "1111_aaaa"
-"""The password of both key stores, which the standalone server's ZooKeeper client requires. It protects nothing: only
-the owner can read the files."""
+"""The password of both key stores, which the server's ZooKeeper client requires: only the owner can read the files."""
 
 DEFAULT_LIFETIME = timedelta(days=825)
 

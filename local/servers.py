@@ -205,8 +205,7 @@ def _make_pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str
         CACHE_SIZE: str(CACHE_BYTES),
         # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
         "writer.flush.threshold.milliseconds": "1000",
-        # If a stream is dropped while it is flushed, the writer fails and pauses, by default for 1 s. The log is not
-        # truncated in the meantime.
+        # If a stream is dropped while it is flushed, the writer pauses, by default for 1 s, and truncates no log.
         "writer.error.sleep.milliseconds": "50",
     }
     if settings.storage is not None:

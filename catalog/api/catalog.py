@@ -281,8 +281,7 @@ class PravegaCatalog(ClosedAtEnd):
 
         `namespace`: the name of the namespace.
 
-        Returns them in order, with the one that wrote last first. Queries that write key-value tables, or at least
-        once, are not noted.
+        Returns the one that wrote last first. Queries that write key-value tables, or at least once, are not noted.
 
         Raises PermissionDeniedError if this user may not read the commits of the namespace.
         """

@@ -108,8 +108,7 @@ class Table(AlterableTable):
         `start`, `end`: the bounds of what is read, both included: versions, texts of stream cuts or times with a zone.
         By default everything is read. `options`: read options of docs/options.md, such as `{"mode": "permissive"}`.
 
-        Raises InvalidOptionError if the filter, the limit, a bound or an option is wrong; InvalidSchemaError if there
-        is no such column.
+        Raises InvalidOptionError for a wrong filter, limit, bound or option; InvalidSchemaError for an unknown column.
 
         Examples
         --------
@@ -269,8 +268,7 @@ class Table(AlterableTable):
 
         Yields rows, with the position after them.
 
-        Raises DataLossError if events were removed before they were read, CheckpointError if the position belongs to
-        another stream.
+        Raises DataLossError if events were removed before they were read, CheckpointError for a position elsewhere.
 
         Examples
         --------

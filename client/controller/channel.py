@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 _SERVICE = DESCRIPTOR.services_by_name["ControllerService"]
 
 TRIES_OF_FAILED_CALLS = 3
-"""Tries of a call that fails inside the server: enough for a hiccup of its metadata store, and few enough that a wrong
-request is answered quickly."""
+"""Tries of a call that fails inside the server: enough for a hiccup of its metadata, few for a wrong request."""
 
 _SHORTEST_CALL = 1.0
 """Seconds that a call has even if the retry time is nearly over: with fewer it would only time out."""

@@ -27,8 +27,7 @@ class SchemaRegistry(ClosedAtEnd):
     its own. Nothing is sent before the first call.
 
     `config`: addresses, credentials, trust and time limits. `namespace`: None is the default namespace, which is
-    separate from all named ones. `first_contact`: limits the tries until the registry has answered; an unpickled copy
-    has no such limit.
+    separate from all named ones. `first_contact` limits the tries until the registry has answered, except of a copy.
 
     Raises InvalidOptionError if the configuration has no registry address. Any method raises, besides its own errors,
     SchemaNotFoundError if there is no such group, schema or encoding id, AuthenticationError, PermissionDeniedError,

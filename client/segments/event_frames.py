@@ -141,8 +141,7 @@ def frame(payloads: pa.Array) -> memoryview:
 
     Returns the frames, without gaps between them.
 
-    Raises EventTooLargeError if a payload has more than 8 MiB, which official clients could not read; InvalidRowError
-    if a payload is null.
+    Raises EventTooLargeError for a payload above 8 MiB, which official clients cannot read; InvalidRowError for null.
 
     Examples
     --------

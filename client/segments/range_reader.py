@@ -116,8 +116,7 @@ class SegmentRangeReader:
     fail_on_data_loss: bool = True
     max_event_bytes: int = MAX_READ_EVENT
     first_bytes: int | None = None
-    """For readers that may want only a few events: that many bytes are fetched at first, and nothing ahead of them
-    before the reader asks for more."""
+    """For readers that may want a few events: so many bytes are fetched at first, and more when asked for."""
     stop: InitVar[int | None] = None
     waited: float = field(default=0.0, init=False)
     """Seconds in which the iteration has waited for bytes."""

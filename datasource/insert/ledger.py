@@ -79,8 +79,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A row, as it is stored: the newest epoch with its transaction, and whether that is known to be `done`:
-    committed and published.
+    """A row, as it is stored: the newest epoch with its transaction, which is `done` once committed and published.
 
     `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
     `timestamp_ms` is when the row was written.

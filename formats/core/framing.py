@@ -32,8 +32,7 @@ FIRST_BYTES = {"registry": PROTOCOL_BYTE, CONFLUENT: 0}
 HEADER_LENGTH = 5
 
 LARGEST_PAYLOAD = 64 * 1024 * 1024
-"""Most bytes that one event may have after decompression. Stored events have at most 8 MiB, so a larger one is broken
-or a compression bomb."""
+"""Most bytes of a decompressed event. Stored ones have at most 8 MiB: a larger one is broken or a compression bomb."""
 _GZIP_MEMBERS = 64
 _PIECE = 64 * 1024
 _SNAPPY_RATIO = 64

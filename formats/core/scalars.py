@@ -295,8 +295,7 @@ def parse_unscaled(value: bytes, written_scale: int, precision: int, scale: int)
 
 def convert_decimal_texts(texts: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
     """Convert the texts of decimals. Raises ValueError for what Arrow does not convert, or not exactly."""
-    # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
-    # without exponent.
+    # Arrow reads beyond its tables if digits and exponent are far apart (1e-99): it gets short numbers without one.
     longest = max(map(len, filter(None, texts)), default=0)
     if longest > 38:
         raise ValueError

@@ -11,8 +11,7 @@ from typing import Any
 from ...core.columns import Misfit
 
 DEEPEST = 500
-"""Most levels of objects and arrays in a JSON text. Python's parser ends at about twice this, and Spark's `from_json`
-at 1,000."""
+"""Most levels of objects and arrays in a JSON text. Python's parser ends at twice this, and `from_json` at 1,000."""
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 

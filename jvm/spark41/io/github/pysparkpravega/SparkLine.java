@@ -1,10 +1,7 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.ViewDefinition;
-import java.util.Arrays;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Optional;
+import java.util.*;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;

@@ -2,10 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
-import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.function.Function;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;

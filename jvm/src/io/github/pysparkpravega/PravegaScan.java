@@ -2,10 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.*;
 import io.github.pysparkpravega.Requests.*;
-import java.util.Arrays;
-import java.util.List;
-import java.util.Map;
-import java.util.OptionalLong;
+import java.util.*;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;

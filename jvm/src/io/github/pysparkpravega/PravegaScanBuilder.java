@@ -1,10 +1,7 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.*;
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;

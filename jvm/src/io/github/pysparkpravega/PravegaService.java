@@ -1,10 +1,7 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Requests.Refuse;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
+import java.util.*;
 import java.util.function.Function;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;

@@ -2,10 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.SourceDescription;
 import io.github.pysparkpravega.Requests.LoadSource;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.TreeSet;
+import java.util.*;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.read.ScanBuilder;

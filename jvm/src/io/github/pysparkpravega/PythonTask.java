@@ -2,11 +2,7 @@ package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.PlannedTasks;
 import java.io.Serializable;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;

@@ -1,9 +1,6 @@
 package io.github.pysparkpravega;
 
-import java.util.Arrays;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.AnalysisException;

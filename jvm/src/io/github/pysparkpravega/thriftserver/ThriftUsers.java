@@ -1,9 +1,6 @@
 package io.github.pysparkpravega.thriftserver;
 
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.TreeSet;
+import java.util.*;
 import org.apache.hadoop.hive.ql.session.SessionState;
 import org.apache.hive.service.cli.SessionHandle;
 import org.apache.hive.service.cli.CLIService;
