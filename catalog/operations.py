@@ -181,7 +181,8 @@ class Operations:
             case r.TakeAggregation():
                 return scan_planning.take_aggregation(catalog, request)
             case r.NoteBorders(table, numbers):
-                NotedBorders(catalog.pravega, table.stream).remember(numbers)
+                if not table.members:  # nobody knows of which one these are
+                    NotedBorders(catalog.pravega, table.stream).remember(numbers)
             case r.StopStream(checkpoint=checkpoint):
                 self._reads.note_stopped(checkpoint)
             case r.BeginInsert():

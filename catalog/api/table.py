@@ -268,7 +268,7 @@ class Table(AlterableTable):
 
         Yields rows, with the position after them.
 
-        Raises DataLossError if events were removed before they were read, CheckpointError for a position elsewhere.
+        Raises DataLossError if events were removed unread, CheckpointError if the position belongs to another stream.
 
         Examples
         --------

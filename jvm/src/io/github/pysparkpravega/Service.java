@@ -23,7 +23,7 @@ final class Service {
   /** What SELECTs ask for: nothing is kept for it, so that any service can answer. */
   private static final Set<Class<?>> ANYWHERE =
       Set.of(LoadTable.class, PlanScan.class, TakeAggregation.class, TakeConditions.class);
-  /** So many calls keep a service busy. */
+  /** How many calls on their way keep a service busy. */
   private static final int BUSY = 8;
   private static final int CORES = Runtime.getRuntime().availableProcessors();
   private static final Set<Runnable> CANCELLABLE = ConcurrentHashMap.newKeySet();
