@@ -120,8 +120,7 @@ def load_plug_in(reference: str) -> object:
 def make_authorization_header(credentials: Credentials | None) -> str | None:
     """Return the checked header value to send now; None without credentials.
 
-    Raises AuthenticationError if a plug-in fails, or returns something that is not a header value. The value never
-    enters the message.
+    Raises AuthenticationError, without the value, if a plug-in fails or returns something that is not a header value.
     """
     if credentials is None:
         return None

@@ -83,8 +83,7 @@ def make_transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
 def make_key_value_table_stream(scope: str, table: str) -> Stream:
     """Return the pretend stream whose segments are a key-value table's partitions.
 
-    Tokens and locations must be asked for under this name: the segment store refuses those that the controller hands
-    out for the table itself.
+    Ask for tokens and locations under this name: the segment store refuses those that the controller has for the table.
     """
     return Stream(scope, table + _KEY_VALUE_TABLE_SUFFIX)
 

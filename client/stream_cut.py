@@ -61,10 +61,7 @@ class StreamCut:
 
     @classmethod
     def from_text(cls, text: str) -> StreamCut:
-        """Return the cut of a text that `to_text` or Java's `asText` wrote, or of the plain text that they compress.
-
-        Raises InvalidOptionError.
-        """
+        """Return the cut in a text by `to_text` or Java's `asText`, compressed or plain. Raises InvalidOptionError."""
         plain = text.strip()
         if plain == UNBOUNDED:
             _refuse(text, f"is {UNBOUNDED}, which is not a position; leave the bound out instead")

@@ -89,10 +89,7 @@ def make_ssl_context(config: ClientConfig) -> ssl.SSLContext:
 
 
 def load_grpc_root_certificates(config: ClientConfig) -> bytes:
-    """Return the CAs that gRPC should trust, as PEM: the same that `make_ssl_context` trusts.
-
-    Raises TlsError if this machine has none and no trust store is given.
-    """
+    """Return `make_ssl_context`'s CAs for gRPC, as PEM. Raises TlsError if neither machine nor trust store has any."""
     pem = load_trust_store(config)
     if pem is not None:
         return pem.encode("ascii")

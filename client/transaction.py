@@ -112,8 +112,7 @@ class Transaction:
     def keep_alive(self) -> None:
         """Ping from a daemon thread, three times per lease, until commit, abort or `stop`.
 
-        Pings that fail are repeated, since others may keep the transaction alive too, until the server says that the
-        transaction has ended.
+        Failed pings are repeated, since others may keep the transaction alive, until the server says that it has ended.
         """
         if self._pinger is None:
             self._pinger = threading.Thread(
@@ -241,10 +240,7 @@ class Transaction:
             pause = min(pause * 1.2, 0.5)
 
     def abort(self) -> None:
-        """Abort the transaction, unless it is already aborted or forgotten.
-
-        Raises TransactionNotOpenError if the transaction is committed.
-        """
+        """Abort the transaction unless it is aborted or forgotten. Raises TransactionNotOpenError after a commit."""
         self._stop.set()
         try:
             self.controller.abort_transaction(self.stream, self.id)

@@ -85,10 +85,7 @@ def read_rest(
     padded: bool,
     problems: Problems,
 ) -> list[pa.Array]:
-    """Return the columns of all payloads, in their order. The reference reads those that are in none of the parts.
-
-    `positions` are those of the payloads in each part.
-    """
+    """Return the columns of all payloads in order. Parts have those at `positions`; the reference reads the others."""
     rest = np.delete(np.arange(len(payloads)), np.concatenate(positions))
     for begin in range(0, len(rest), PIECE_EVENTS):
         here, part_problems = rest[begin : begin + PIECE_EVENTS], Problems()

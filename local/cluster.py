@@ -176,10 +176,7 @@ class LocalCluster:
         create_private_directory(self.directory / "run" / "lake")
 
     def stop(self, report: Report = ignore_report) -> None:
-        """End the servers, and delete all files of the run but its logs. Stopping twice is harmless.
-
-        Raises SetupError if a server cannot be ended.
-        """
+        """End the servers, even twice, and delete their files but logs. Raises SetupError if one cannot be ended."""
         if self.directory.is_dir():
             with hold_lock(self.directory / "lock"):
                 # Meanwhile another command may have stopped this cluster and started the next one.

@@ -63,8 +63,7 @@ def create_private_directory(path: Path) -> Path:
 def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold a lock file during a `with` block. Waits without limit if another process holds it.
 
-    The file is created, but never deleted, since deleting it would let in two holders. `waiting` is called once if
-    another process holds the lock.
+    The file is created but kept: deleting it would let in two holders. `waiting` is called once if another holds it.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -45,10 +45,7 @@ class ClassArchive:
         return cls((find_cache_directory() if cache is None else cache) / "classes" / f"{program}-{key}.jsa")
 
     def options(self) -> list[str]:
-        """Return the options with which Java starts from the archive; none if there is no readable archive.
-
-        The archive counts as used then.
-        """
+        """Return Java's options to start from the archive, which then counts as used; none if it is not readable."""
         if not os.access(self.file, os.R_OK):
             return []
         with suppress(OSError):  # a cache of another user, or on a read-only file system

@@ -35,10 +35,7 @@ def quote_all(parts: Iterable[str]) -> str:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the parts of a name that are separated by dots; parts in backticks are taken as they are.
-
-    Raises InvalidNameError for a text that is not such a name.
-    """
+    """Return the parts of a dotted name; those in backticks stay as they are. Raises InvalidNameError."""
     parts = list(_PART.finditer(name))
     if ".".join(part[0] for part in parts) != name or not parts:
         raise InvalidNameError(

@@ -229,10 +229,7 @@ _OF_MERGED = {
 
 
 def _describe(own: Mapping[str, str], otherwise: str, statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement, with a reason of the kind's `own`, or else with one for all tables.
-
-    Without a reason it says `otherwise`.
-    """
+    """Return a statement's refusal, with a reason of the kind's `own`, or else of all tables, or else `otherwise`."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reasons = (reasons.get(key) for reasons in (own, _INSTEAD) for key in (statement, general))
     return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."

@@ -259,10 +259,7 @@ def _is_like_secret(key: str) -> bool:
 def _fold_case(
     settings: Mapping[str, str], use: SettableAs, declarations: Mapping[str, Option[Any]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the texts by declared key, each with its key for messages, without those that are Spark's.
-
-    Two spellings of one key may not disagree.
-    """
+    """Return all but Spark's texts by declared key, each with its key for messages; spellings of a key must agree."""
     folded: dict[str, tuple[str, str]] = {}
     for key, text in settings.items():
         low = key.lower()

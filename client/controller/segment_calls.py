@@ -147,10 +147,7 @@ class SegmentCalls(ControllerCalls):
         return True
 
     def is_stream_cut_valid(self, cut: StreamCut) -> bool:
-        """Return whether a cut names segments of the stream that cover the key space once.
-
-        Offsets are not checked: one beyond the tail counts as valid.
-        """
+        """Return whether a cut's segments are the stream's and cover the keys once; offsets may lie past the tail."""
         stream = cut.stream
         if not cut.positions:
             return False

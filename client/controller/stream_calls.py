@@ -34,8 +34,7 @@ class StreamCalls(ControllerCalls):
     def list_streams(self, scope: str) -> list[str]:
         """Return the sorted names of the streams in a scope that the caller may read.
 
-        They include internal streams, of watermarks and reader groups, which begin with `_`. Raises
-        ScopeNotFoundError.
+        They include internal streams, of watermarks and reader groups, which begin with `_`. Raises ScopeNotFoundError.
         """
         refusals = dict.fromkeys(("NOT_FOUND", "SCOPE_NOT_FOUND"), make_scope_not_found_error(scope))
         purpose = Purpose(f"list the streams of scope '{scope}'", name_scope_resource(scope), "READ", refusals)

@@ -140,10 +140,7 @@ class TransactionCalls(ControllerCalls):
             self._check_refusal("committed", stream, transaction, _COMMITTED)
 
     def abort_transaction(self, stream: Stream, transaction: uuid.UUID) -> None:
-        """Drop a transaction and all that was appended to it. Asking again is harmless.
-
-        Raises TransactionNotOpenError if it is committed, or unknown.
-        """
+        """Drop a transaction and its data, even twice. Raises TransactionNotOpenError if it is committed or unknown."""
         purpose = self._stream_purpose(f"abort transaction {transaction} on stream", stream, "READ_UPDATE")
         request = _make_request(stream, transaction, timestamp=_NO_TIMESTAMP)
         reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)

@@ -174,9 +174,8 @@ class Request:
 
 
 UNAVAILABLE_STATUS = (429, 502, 503, 504)
-"""The answers of a registry that has too many requests, and of a proxy whose registry is unreachable.
-
-Like no answer, they are a ServerUnavailableError."""
+"""The answers of a registry with too many requests, and of a proxy whose registry is unreachable: like no answer, they
+are a ServerUnavailableError."""
 
 
 def is_transient(error: BaseException) -> bool:

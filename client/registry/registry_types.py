@@ -1,7 +1,4 @@
-"""Values that the schema registry stores: groups, schemas, versions, encodings, compatibility.
-
-The JSON forms are those of the REST interface of registry 0.6.0.
-"""
+"""The schema registry's groups, schemas, versions, encodings and compatibility, in the JSON of its REST API 0.6.0."""
 
 from __future__ import annotations
 
@@ -55,11 +52,7 @@ class SchemaInfo:
 
     @classmethod
     def of_text(cls, type: str, format: str, text: str) -> SchemaInfo:
-        """Make a schema from its text.
-
-        `type`: the name of the type, see above. `format`: the format, see above. `text`: the text, in the form of the
-        property `text`.
-        """
+        """Make a schema from its text, in the form of the property `text`. For `type` and `format` see above."""
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
         return cls(type, format, text.encode())

@@ -78,10 +78,7 @@ class SchemaRegistry(ClosedAtEnd):
         return self._requests.ask(Request.of_group("GET", name), GroupProperties.from_json)
 
     def create_group(self, name: str, properties: GroupProperties) -> None:
-        """Create a group.
-
-        Raises SchemaExistsError if there is a group of this name.
-        """
+        """Create a group. Raises SchemaExistsError if there is a group of this name."""
         if not name:
             # The server would create a group that no URL can name.
             raise InvalidOptionError("the name of a schema group is empty")
@@ -156,10 +153,7 @@ class SchemaRegistry(ClosedAtEnd):
         self._requests.send(Request.of_group("DELETE", group, f"schemas/schema/{id}", right=Right.DELETE_SCHEMA))
 
     def validate(self, group: str, schema: SchemaInfo, compatibility: Compatibility | None = None) -> bool:
-        """Return whether the group would accept a schema under a policy (None: its own).
-
-        Registry 0.6.0 calls every JSON schema valid, whatever the policy.
-        """
+        """Return whether a group accepts a schema by a policy (None: its own). For JSON, registry 0.6.0 always does."""
         policy = self.compatibility(group) if compatibility is None else compatibility
         body = {"schemaInfo": schema.to_json(), "compatibility": policy.to_json()}
         request = Request.of_group("POST", group, "schemas/versions/validate", body=body)

@@ -53,8 +53,7 @@ class SegmentAppender(ClosedAtEnd):
     Blocks are not copied; do not change them before `flush`. The object is a context manager, which closes but does not
     flush. It is not thread-safe. Nothing is sent before the first call.
 
-    `transaction`: append to the segment's part of this transaction. `window_bytes`: bytes that are sent ahead of their
-    acknowledgements.
+    `transaction`: append to the segment's part of it. `window_bytes`: bytes that are sent before acknowledgements.
 
     `skipped_events`: events that were left out, or whose place in the segment is unknown: an earlier attempt stored
     them, or this one did and lost both the acknowledgement and their trace.

@@ -34,10 +34,7 @@ class _Entry:
 
 
 class DelegationTokens:
-    """A thread-safe cache of tokens, refreshed before they expire.
-
-    For key-value tables ask with `key_value_table_stream(scope, table)`.
-    """
+    """A thread-safe cache that refreshes tokens in time. For tables ask with `key_value_table_stream(scope, table)`."""
 
     def __init__(self, controller: TokenSource) -> None:
         self._controller = controller
@@ -58,10 +55,7 @@ class DelegationTokens:
             return entry.token
 
     def seed(self, stream: Stream, access: Access, token: str) -> None:
-        """Add a token that came in another way, e.g. with a transaction or from the planning of a scan.
-
-        A token that must already be renewed is ignored.
-        """
+        """Add a token that came otherwise, as with a transaction or a planned scan, unless it must be renewed now."""
         now = time.time()
         due = compute_refresh_time(token, now)
         if due <= now:

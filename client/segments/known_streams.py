@@ -163,10 +163,7 @@ class KnownStreams:
             self.note(stream, segments=tuple(segments), current=current)
 
     def is_cut(self, cut: StreamCut) -> bool:
-        """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
-
-        Raises StreamNotFoundError.
-        """
+        """Return whether a cut's segments cover its stream's keys once, at any offsets. Raises StreamNotFoundError."""
         if self._find_infos_of_valid_cut(cut) is not None:
             return True
         valid = self._controller.is_stream_cut_valid(cut)

@@ -335,10 +335,7 @@ class SegmentStore(ClosedAtEnd):
         }
 
     def creation_times(self, stream: Stream, segment_ids: Sequence[int]) -> dict[int, int | None]:
-        """Return when each segment was created, in milliseconds by its segment store's clock, as far as that is known.
-
-        Raises SegmentNotFoundError.
-        """
+        """Return segments' known creation times, in milliseconds by stores' clocks. Raises SegmentNotFoundError."""
         replies = self.request_all(
             [SegmentAddress(stream, segment_id) for segment_id in segment_ids],
             Access.READ,

@@ -1,9 +1,8 @@
 """Encodes and decodes the segment store's wire protocol, version 16 down to 5, without I/O.
 
-A frame is `type int32, length int32, fields`, all big-endian; `length` counts the bytes after these eight.
-Strings are Java's modified UTF-8 after a 16-bit length, UUIDs two 64-bit halves, booleans one byte.
-Requests are functions that return the whole frame; replies are values made by `decode`.
-Definitions: `WireCommands.java` and `WireCommandType.java` of Pravega 0.13.0.
+A frame is `type int32, length int32, fields`, all big-endian; `length` counts the bytes after these eight. Strings are
+Java's modified UTF-8 after a 16-bit length, UUIDs two 64-bit halves, booleans one byte. Requests are functions that
+return frames; `decode` makes replies. Definitions: `WireCommands.java` and `WireCommandType.java` of Pravega 0.13.0.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ _READERS = {command: (reply.__name__, make_reader(reply)) for command, reply in 
 
 
 def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
-    """Return the reply in a frame: `command` is its type, `body` the bytes after its header.
-
-    Raises ProtocolError for an unknown type or fields that do not fit the frame.
-    """
+    """Return the reply of type `command` in a frame's `body`. Raises ProtocolError for wrong types or fields."""
     if command not in _READERS:
         raise ProtocolError(
             f"the server sent a reply of type {command}, which this client does not know; "
@@ -107,8 +103,7 @@ def pack_hello() -> bytes:
 def read_segment(request_id: int, segment: str, offset: int, length: int, token: str) -> bytes:
     """Ask for up to `length` bytes (at most `MAX_READ` come back) from `offset`, which need not be an event's start.
 
-    At or past the tail of an open segment the server waits for appends, so do not ask beyond the known write offset
-    unless you want to wait.
+    At or past the tail of an open segment the server waits for appends: ask beyond the known write offset only to wait.
     """
     return _frame(
         READ_SEGMENT,

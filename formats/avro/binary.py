@@ -1,9 +1,8 @@
 """Reads Avro's binary encoding into Python values, by the writer's schema only.
 
 A reader is a function from (payload, position) to (value, position after it). Values have the form that the columns
-expect: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
-symbol numbers, records are lists of the wanted fields' values, values of unions with several types are
-(branch, value). Logical types do not matter here.
+expect: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are symbol numbers, records are lists of
+the wanted fields' values, values of unions with several types are (branch, value). Logical types do not matter here.
 
 It is stricter than other readers: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
 symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is
@@ -26,10 +25,7 @@ _unpack_double = struct.Struct("<d").unpack_from
 
 
 def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
-    """Read the value that fills exactly the payload; with `padded`, NULs may follow it.
-
-    Raises Undecodable with the reason if there is no such value.
-    """
+    """Read the value that fills the payload exactly, or with NULs if `padded`. Raises Undecodable with the reason."""
     try:
         value, end = reader(payload, 0)
     except (IndexError, struct.error):

@@ -33,10 +33,7 @@ Link = tuple[binary.Reader, Column]
 
 
 def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Resolve a writer's type with the table's type; `data_type` is the column's type.
-
-    Raises InvalidSchemaError naming the column if they do not resolve.
-    """
+    """Resolve a writer's and table's type for a column of `data_type`. Raises InvalidSchemaError naming the column."""
     targets = list_targets(reader)
     if not targets:
         raise InvalidSchemaError(f"column '{path}' can only be null in the table's schema")

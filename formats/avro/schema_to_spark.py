@@ -51,10 +51,7 @@ _LOGICAL: dict[str, T.DataType] = {
 
 
 def convert_avro_to_spark(text: str) -> T.StructType:
-    """Return the columns of a table with this schema.
-
-    Raises InvalidSchemaError if the text is not an Avro schema or has parts that no column can hold.
-    """
+    """Return the columns for a schema. Raises InvalidSchemaError if it is not Avro's or a part fits no column."""
     return make_spark_struct(avro.parse_avro(text))
 
 

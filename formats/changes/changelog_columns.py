@@ -71,8 +71,7 @@ IMAGES = ("before", "after")
 
 
 Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
-"""The content of an event: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and
-the kind of its source."""
+"""An event's operation (of OPERATIONS), before, after, source block, microseconds since 1970, and kind of source."""
 
 NO_CHANGE: Change = (None, None, None, None, None, None)
 """An event that changes no row."""

@@ -63,8 +63,7 @@ POSITION = T.StructType(
 MARKS = T.StructField(
     "marks", T.StructType([T.StructField("snapshot", T.StringType()), T.StructField("row", T.LongType())])
 )
-"""Not a column of changelogs, but a column that decoders can add: `snapshot` and `row` of the source block, by which
-rows without a primary key are counted."""
+"""A column of decoders, not of changelogs: `snapshot` and `row` of the source, to count rows without a primary key."""
 
 READ_BY_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last")
 """What `source.snapshot` says of rows that a snapshot of whole tables has read. Debezium writes them with `op` `r`, its
@@ -245,10 +244,7 @@ _MAXWELL = {"database", "table", "type", "data"}
 
 
 def find_advice(event: Mapping[str, Any], format: str) -> str | None:
-    """Return what an event is and how to read it; None if its program is unknown.
-
-    `format`: the format that tried to read it.
-    """
+    """Return what an event is and how to read it, None if its program is unknown. `format` has tried to read it."""
     data, metadata = event.get("data"), event.get("metadata")
     if event.keys() >= _CLOUD_EVENT:
         return (

@@ -101,10 +101,7 @@ _LARGE = (T.ArrayType, T.MapType, T.StringType, T.BinaryType, T.DecimalType, T.S
 
 
 class PlaceholderSearch:
-    """Finds the events that may contain the placeholder, by their bytes alone.
-
-    An event with one of the `texts` may contain it.
-    """
+    """Finds the events that may contain the placeholder, by their bytes alone: those with one of the `texts`."""
 
     def __init__(self, placeholder: Placeholder, *, avro: bool, others: Sequence[bytes] = ()) -> None:
         """Look for `others` too: texts of events that only the reference can judge."""

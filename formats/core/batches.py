@@ -125,10 +125,7 @@ class BatchDecoder(ABC):
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        """Return a reader of payloads with this writer's schema; None stands for the table's schema.
-
-        Raises InvalidSchemaError if that is not possible.
-        """
+        """Return a reader for this writer's schema (None: the table's). Raises InvalidSchemaError if there is none."""
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:
         batch, bad = self.decode_valid(events)

@@ -122,11 +122,7 @@ class Leaf(Column):
 
 @dataclass(frozen=True)
 class StructMember:
-    """One field of a struct.
-
-    `key` finds its value in the parsed struct; None if the struct does not have it. `missing` is the value where a
-    dict lacks the key.
-    """
+    """A struct's field. `key` finds it in the parsed struct (None: not there); `missing` is for dicts without it."""
 
     key: Any
     column: Column

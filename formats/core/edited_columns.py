@@ -12,8 +12,7 @@ from .format import NO_SETTINGS, Format, Settings, find_format
 from .spark_types import list_fields, replace_fields
 
 REVISION = "spark.revision"
-"""The key whose number distinguishes a schema text from earlier ones with the same columns, which the registry would
-otherwise take for the same version."""
+"""The key of a number without which the registry would take a text for an earlier version with the same columns."""
 
 
 @dataclass(frozen=True)

@@ -101,10 +101,7 @@ class EventBuffer:
         return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
 
     def to_arrow(self) -> pa.BinaryArray:
-        """Return all payloads as one binary array, copied by Arrow in one pass.
-
-        Raises ValueError if the buffer is 2 GiB or more.
-        """
+        """Copy all payloads into a binary array, in one pass of Arrow. Raises ValueError for a buffer from 2 GiB on."""
         buffer = pa.py_buffer(self.data)
         if buffer.size > _LARGEST_BUFFER:
             raise ValueError(f"a buffer of {buffer.size} bytes is too large; it must be below 2 GiB")

@@ -26,8 +26,7 @@ from .events import EventBuffer
 class WriterSchema:
     """The schema that an encoding id stands for.
 
-    `format` is the registry's name of the serialization format ("Avro", "Json", ...), `codec` the
-    registry's codec name ("" means none).
+    `format` is the registry's name of the format ("Avro", "Json", ...), `codec` its name of the codec ("" means none).
     """
 
     schema_text: str

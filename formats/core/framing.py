@@ -1,8 +1,7 @@
 """Frames payloads: the header that the registry's serializers put before them, and codecs.
 
-Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version
-and a codec. Despite its name, the codec `application/x-snappy-framed` is a raw snappy block, as the official
-serializer writes it.
+Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version and a codec.
+Despite its name, the codec `application/x-snappy-framed` is a raw snappy block, as the official serializer writes it.
 
 NUL bytes may follow a payload after a header, and each format says how it treats them: the official serializer
 compresses its whole backing buffer (`CodecFactory` of the schema registry 0.6.0), and Flink's format `pravega-registry`
@@ -213,10 +212,7 @@ CODECS = (
 
 
 def find_codec(name: str) -> Codec:
-    """Return the codec of this name, ours or the registry's; "" is the codec "none".
-
-    Raises UnsupportedOperationError for a custom codec.
-    """
+    """Return the codec of our or a registry's name; "" is "none". Raises UnsupportedOperationError for custom ones."""
     for codec in CODECS:
         if name in (codec.name, codec.registry_name):
             return codec

@@ -185,8 +185,7 @@ def parse_micros(text: str, zoned: bool) -> int | None:
 def count_micros(days: int, clock: tuple[int, int, int], fraction: str | None, offset: int) -> int | None:
     """Return the microseconds from 1970 to a time in UTC; further digits of the fraction are cut off.
 
-    `clock` has hours, minutes and seconds, `offset` the seconds east of UTC. Returns None for a 60th second that
-    cannot be a leap second.
+    `clock`: hours, minutes, seconds. `offset`: seconds east of UTC. Returns None for an impossible leap second.
     """
     hours, minutes, seconds = clock
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
@@ -241,10 +240,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def read_base64(text: str) -> bytes:
-    """Decode canonical base64: padded, with nothing else in it, and no bits left over (RFC 4648, 3.5).
-
-    Raises ValueError for any other text.
-    """
+    """Decode canonical base64 (RFC 4648, 3.5): padded, with nothing else and no bits left over. Raises ValueError."""
     data = binascii.a2b_base64(text, strict_mode=True)
     if len(text) % 4:
         raise ValueError("Incorrect padding")
@@ -271,10 +267,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
 
 
 def scale_number(value: int | NumberText, unit: int) -> tuple[int, bool]:
-    """Return a number times a whole number, rounded down, and whether that is exact.
-
-    Where the number is beyond all times, so is the result.
-    """
+    """Return a number times a whole one, rounded down, and whether that is exact. Numbers beyond all times stay so."""
     if isinstance(value, int):
         return value * unit, True
     context = Context(prec=_MOST_DIGITS, rounding=ROUND_FLOOR)

@@ -197,10 +197,7 @@ def replace_description(node: dict[str, Any], metadata: dict[str, Any] | None, c
 
 
 def parse_spark_schema(text: str) -> T.StructType:
-    """Parse a schema that Spark wrote as JSON.
-
-    Raises UnsupportedTypeError for a column nested deeper than DEEPEST, and for a type of somebody's own.
-    """
+    """Parse Spark's JSON of a schema. Raises UnsupportedTypeError for nesting over DEEPEST and for users' own types."""
     try:
         schema = json.loads(text)
     except RecursionError:

@@ -26,10 +26,7 @@ from .writing import JsonEncoder
 
 
 def write_json_defaults(columns: Iterable[StructField], settings: Settings) -> dict[str, Any]:
-    """Return the defaults of columns by name, without null ones.
-
-    Raises UnsupportedTypeError for values that a JSON schema cannot hold.
-    """
+    """Return columns' defaults by name, without nulls. Raises UnsupportedTypeError if a JSON schema cannot hold one."""
     return {
         field.name: _write_default(field, value, settings)
         for field in columns

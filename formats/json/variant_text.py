@@ -43,10 +43,7 @@ def write_variant_text(value: bytes, metadata: bytes, deepest: int) -> str:
 
 
 def is_sorted_as_in_java(keys: list[str]) -> bool:
-    """Return whether Java sorts keys as Python does.
-
-    Java compares UTF-16, in which characters beyond U+FFFF come before those from U+E000 on.
-    """
+    """Return whether Java sorts keys like Python: in its UTF-16, characters above U+FFFF precede those from U+E000."""
     return all(map(str.isascii, keys)) or sorted(keys) == sorted(keys, key=lambda key: key.encode("utf-16-be"))
 
 

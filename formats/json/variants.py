@@ -58,8 +58,7 @@ def encode_variant(value: Any) -> dict[str, bytes]:
 def _check_parts(value: Any) -> None:
     """Raise Misfit for a part that would not be kept.
 
-    Numbers beyond the range of doubles would become infinite. Spark would not find some keys of an object that Java and
-    Python sort differently.
+    Numbers beyond doubles would become infinite. Spark would miss some keys that Java and Python sort differently.
     """
     if isinstance(value, dict) and not is_sorted_as_in_java(list(value)):
         raise Misfit("no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it")

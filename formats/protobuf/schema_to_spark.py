@@ -24,8 +24,7 @@ A field that knows whether it was set (proto3: optional, messages, members of a 
 was not set. Other fields are NOT NULL and have their default value, including required, repeated and map fields.
 Members of structs have defaults, too, but are nullable.
 
-Spark has no recursive types: where a message would contain one of a type around it, the column holds its text in
-Protobuf's own JSON mapping.
+Spark has no recursive types: a message within one of its own type becomes its text in Protobuf's own JSON mapping.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Converts between Protobuf messages and the values that Arrow takes, guided by the wanted columns.
 
-Some columns hold messages as texts in Protobuf's own JSON mapping. There fields have their names in the schema, like
-columns, and not the camel case that the mapping prefers. Unset fields are left out.
-https://protobuf.dev/programming-guides/json/
+Some columns hold messages as texts in Protobuf's own JSON mapping. Fields have their names in the schema, like columns,
+not the camel case that it prefers. Unset fields are left out. https://protobuf.dev/programming-guides/json/
 """
 
 from __future__ import annotations

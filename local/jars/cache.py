@@ -28,8 +28,7 @@ def provide_class_path(
     """Return the artifacts as verified files, in the given order, and fetch the missing ones.
 
     If the cache is complete, neither Ivy nor the network is used. A file gets its name in the cache only after its
-    checksum was verified, so that an interrupted fetch leaves nothing that is trusted. Concurrent callers wait for each
-    other.
+    checksum was verified, so that an interrupted fetch leaves nothing trusted. Concurrent callers wait for each other.
 
     `java` runs Ivy if a file is missing. `report` receives progress, one line at a time. `directory` is the cache, by
     default the user's. `ivy_settings` is the user's Ivy settings file, by default that of the environment, if any.

@@ -35,10 +35,7 @@ class Box:
 
 @dataclass(frozen=True)
 class SegmentPicture:
-    """What a template draws. `left_out` counts the oldest epochs, for which there is no room.
-
-    `keys` and `epochs` are marks on the axes: where each is, and its text.
-    """
+    """What a template draws: `keys` and `epochs`, marks (place, text) on axes; `left_out` oldest epochs had no room."""
 
     boxes: Sequence[Box]
     keys: Sequence[tuple[float, str]]

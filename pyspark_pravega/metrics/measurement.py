@@ -107,10 +107,7 @@ def read_lake(catalog: Catalog, stream: Stream) -> LakeReading | None:
 
 
 def read_consumers(pravega: Pravega, scope: str, streams: Iterable[StreamReading]) -> list[ConsumerReading]:
-    """Read the consumers of a scope that read these streams.
-
-    Raises ScopeNotFoundError, and PermissionDeniedError for a user who may not see consumers.
-    """
+    """Read a scope's consumers of these streams. Raises ScopeNotFoundError; without rights, PermissionDeniedError."""
     by_stream = {reading.stream: reading for reading in streams}
     return [
         _read_consumer(pravega, status, reading)
@@ -146,10 +143,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured, when that began, and how long it took.
-
-    `unread` counts what could not be read, by the conditions of the errors.
-    """
+    """What was measured, from when and how long; `unread` counts by error conditions what could not be read."""
 
     began: float
     seconds: float

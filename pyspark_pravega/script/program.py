@@ -186,10 +186,7 @@ class Signals:
 
 
 def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
-    """Start the session; return None if a signal came first, when its JVM may still be starting.
-
-    Raises the builder's errors.
-    """
+    """Start the session; return None at a signal, when its JVM may still be starting. Raises the builder's errors."""
     # In the main thread, PySpark would handle SIGINT itself, and raise KeyboardInterrupt in the middle of its calls.
     starting = ThreadPoolExecutor(1, "session").submit(builder.getOrCreate)
     while not starting.done():

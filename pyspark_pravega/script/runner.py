@@ -55,8 +55,7 @@ def _has_same_table(one: _Running, insert: streaming_insert.StreamingInsert) -> 
 class ScriptRunner:
     """Runs one script in a session.
 
-    Statements run in a thread, so that the main one can show progress, notice a query that fails, and take signals
-    while a statement runs.
+    Statements run in a thread: the main one can show progress, notice a failing query, and take signals meanwhile.
     """
 
     def __init__(
@@ -81,10 +80,7 @@ class ScriptRunner:
         self._java_thread: Any = None
 
     def check(self) -> None:
-        """Parse all statements with Spark's parser, and check the settings. Raises ScriptFailedError.
-
-        This finds what `checks` cannot know.
-        """
+        """Parse all statements with Spark, for what `checks` cannot know; check settings. Raises ScriptFailedError."""
         for statement in self._script:
             with report_failures(statement):
                 streaming_insert.parse(self._spark, statement)

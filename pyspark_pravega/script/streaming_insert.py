@@ -1,7 +1,6 @@
 """Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
-The adapter's StreamingInsert has Spark analyze the whole INSERT, and starts it. Here is what scripts add: their
-settings, and what they refuse.
+The adapter's StreamingInsert has Spark analyze the whole INSERT, and starts it. Scripts add settings and refusals here.
 """
 
 from __future__ import annotations

@@ -25,10 +25,7 @@ JARS = {
 
 
 def find_spark_home(environment: Mapping[str, str]) -> Path:
-    """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark.
-
-    Raises SetupError when there is none.
-    """
+    """Return the Spark of SPARK_HOME, else that of the installed pyspark. Raises SetupError if there is none."""
     home = _choose_home(environment)
     if not (home / "bin" / "spark-submit").is_file():
         named = environment.get("SPARK_HOME")

@@ -280,10 +280,7 @@ def translate_delay(column: str, text: str) -> str:
 
 
 def parse_delay(column: str, text: str) -> exp.Interval | None:
-    """Parse the delay of a watermark `column - INTERVAL ...`, or None.
-
-    Raises Untranslatable for another expression.
-    """
+    """Parse the delay of a watermark `column - INTERVAL ...`, or None. Raises Untranslatable for another expression."""
     tree = parse_expression(text)
     if isinstance(tree, exp.Column) and tree.name == column:
         return None

@@ -124,10 +124,7 @@ class Job:
         return catalog in self.catalogs
 
     def choose_catalog(self, controller: str | None) -> str:
-        """Return the Spark catalog for a controller.
-
-        The first controller is that of `pyspark-pravega run`; others have their own catalogs.
-        """
+        """Return a controller's Spark catalog: for the first that of `pyspark-pravega run`, for others their own."""
         if controller is None:
             return self.spark_catalog
         if controller not in self.controllers:

@@ -82,10 +82,7 @@ class Cursor:
 
 
 def split_flink_script(script: str) -> tuple[list[FlinkStatement], str]:
-    """Split a script at its semicolons; return the statements, and the comments after the last one.
-
-    Raises InvalidScriptError for text that cannot be split.
-    """
+    """Split a script at semicolons into statements and the comments after them. Raises InvalidScriptError."""
     statements: list[FlinkStatement] = []
     behind, comments = 0, ""
     for *tokens, semicolon in split_tokens(script, Flink):

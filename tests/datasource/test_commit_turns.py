@@ -167,7 +167,9 @@ def test_a_commit_that_is_given_up_while_it_waits(
         call.cancel()
         with pytest.raises(Cancelled):
             waiting.result(10)
-        assert insert.transaction.status() is TransactionStatus.ABORTED
+        while (status := insert.transaction.status()) is TransactionStatus.ABORTING:
+            time.sleep(0.01)
+        assert status is TransactionStatus.ABORTED
         opened.close()
         while len(list_committing(CommitLog(pravega, stream))) < 2:
             assert not behind.done()

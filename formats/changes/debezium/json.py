@@ -163,10 +163,7 @@ class _EnvelopeReader(EnvelopeReader):
 
 
 def read_change(envelope: Any, schema: Hashable) -> Change:
-    """Return the change in an envelope. `schema`: what stands for its schema, None if it has none.
-
-    Raises Undecodable for a value that is not an envelope.
-    """
+    """Return the change in an envelope; `schema` stands for its schema, if any. Raises Undecodable for other values."""
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
@@ -248,10 +245,7 @@ class _Schemas:
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
-        """Return the payload of an envelope that begins with its schema. Equal schemas are parsed once.
-
-        Raises Undecodable.
-        """
+        """Return the payload behind an envelope's schema. Equal schemas are parsed once. Raises Undecodable."""
         prefix = self._last
         if not prefix or not text.startswith(prefix):
             prefix = next((prefix_text for prefix_text in self._prefixes if text.startswith(prefix_text)), "")

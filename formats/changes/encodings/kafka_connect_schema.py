@@ -81,10 +81,7 @@ def read_json(node: Any) -> FieldSchema | None:
 
 
 def read_avro(node: avro.Node, around: tuple[avro.Record, ...] = ()) -> FieldSchema | None:
-    """Read the schema of an Avro type inside these records; return None for the null type.
-
-    Raises InvalidSchemaError for a record that contains itself.
-    """
+    """Return the schema of an Avro type in these records, None for null. Raises InvalidSchemaError for recursion."""
     branches = avro.split_null(node)[0]
     if len(branches) != 1:
         return _read_branches([read_avro(branch, around) for branch in branches]) if branches else None

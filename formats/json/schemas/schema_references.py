@@ -184,10 +184,7 @@ def _drop_own_keywords(value: Any) -> Any:
 
 
 def read_full_schema(root: Any) -> Any:
-    """Return the full schema that a parsed text carries, or the text itself if it carries none.
-
-    Raises InvalidSchemaError if our link holds something else.
-    """
+    """Return a parsed text's full schema, else the text itself. Raises InvalidSchemaError if our link has no schema."""
     links = root.get("links") if isinstance(root, dict) else None
     for link in links if isinstance(links, list) else []:
         if isinstance(link, dict) and link.get("rel") == REL:

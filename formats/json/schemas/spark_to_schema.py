@@ -70,9 +70,8 @@ def convert_spark_to_json_schema(
 ) -> str:
     """Return the JSON Schema of a table. `convert_json_schema_to_spark` gives back exactly the same columns.
 
-    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. `defaults` are those of columns, as
-    documents have them. With `any_keys` maps may have keys that are not strings. Raises UnsupportedTypeError naming the
-    column by its path.
+    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. `defaults` are those of columns, in
+    documents' form. With `any_keys` map keys may be of any type. Raises UnsupportedTypeError naming the column's path.
     """
     head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
     if name is not None:

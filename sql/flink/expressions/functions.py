@@ -1,7 +1,4 @@
-"""Translate Flink functions into Spark functions.
-
-A function that is in no table here keeps its name, and gets a finding: nobody has looked whether it is equal.
-"""
+"""Translate Flink's functions to Spark's. One in no table here keeps its name, with a finding: nobody compared it."""
 
 from __future__ import annotations
 
